@@ -54,7 +54,6 @@ from app.observability.logging import (
 from app.observability.metrics import CountRequests, ServiceMetrics
 from app.observability.redaction import redact
 from app.observability.tracing import set_tracing
-from app.retrieval.index import visible_to
 from app.retrieval.text_embedding import text_embedding_of
 from app.runs.manager import Runs
 from app.runs.quotas import Quotas
@@ -104,7 +103,7 @@ def create_app(
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
             app.state.readiness = Readiness(services, engine, chosen.data_dir)
-            observers = [app.state.metrics.observe, RunLog(visible_to.get).observe]
+            observers = [app.state.metrics.observe, RunLog().observe]
             for each in extensions:
                 observers += await listening.enter_async_context(each.listening(app))
             app.state.runs = Runs(

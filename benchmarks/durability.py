@@ -35,10 +35,11 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from app.composition.services import open_services
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.database import open_engine
 from app.storage.lifecycle import Store, open_store
-from graphs.options import Ablation
+from graphs.options import Ablation, Scope
 from graphs.state import Context, Question
 from graphs.workflows.self_crag import build_self_crag
 from tests.app.postgres import postgres
@@ -272,7 +273,13 @@ async def cost(folder: Path, pairs: int = 20) -> Figures:
             is_durable = bool(n % 2)
             started = time.perf_counter()
             run = await runs.start(
-                "self_crag", Question(question=question), context, resumable=is_durable
+                RunRequest(
+                    "self_crag",
+                    Question(question=question),
+                    context,
+                    Scope(),
+                    resumable=is_durable,
+                )
             )
             await run.all_events()
             took[is_durable].append(time.perf_counter() - started)

@@ -262,7 +262,7 @@ SECRETS = (
     Guard(
         "Owners are told of every document that comes and goes",
         "app/ingest/uploads.py",
-        '            audit("documents deleted", owner, (document.id for document in own))\n',
+        '            audit("documents deleted", scope.owner, (document.id for document in own))\n',
         "",
         ("tests/app/observability/test_audit.py::test_documents_that_come_and_go_are_told",),
     ),
@@ -362,7 +362,7 @@ TENANTS = (
     Guard(
         "A search sees one owner's documents and the shared ones",
         "app/retrieval/index.py",
-        '        parts = [self.among("owner", list(dict.fromkeys((SHARED, visible_to.get()))))]\n',
+        '        parts = [self.among("owner", scope.owners)]\n',
         '        parts = ["1 = 1"]\n',
         (f"{_OWNERS}test_questions_find_ones_own_documents_never_anothers",),
     ),

@@ -25,7 +25,7 @@ from app.retrieval.index import Index, open_index
 from app.retrieval.retriever import HybridRetriever, fuse
 from app.retrieval.tokenizer import Segmenter, english_query
 from benchmarks.retrieval_table import records
-from graphs.options import Search
+from graphs.options import Scope, Search
 from graphs.text.language import language_of
 from graphs.types import Language
 
@@ -119,9 +119,9 @@ async def both(question: str, language: Language, index: Index, segmenter: Segme
     words = english_query(question)
     if language == "zh":
         words = " ".join(segmenter.query_words(question))
-    lexical = await index.search_words(words, language, Search().depth)
+    lexical = await index.search_words(words, language, Search().depth, Scope())
     vector = index.embedder.embed([question])[0]
-    dense = await index.search_vector(vector, language, Search().depth)
+    dense = await index.search_vector(vector, language, Search().depth, Scope())
     return {hit.id: hit.score for hit in lexical}, {hit.id: hit.score for hit in dense}
 
 

@@ -20,9 +20,11 @@ from pydantic import BaseModel
 
 from app.main import Server, create_app, listen
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.lifecycle import Store
 from benchmarks.overhead_parts import PORT, QUESTION, Pace, paced_services
+from graphs.options import Scope
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows.registry import DEFAULT_WORKFLOW, Graph
@@ -93,7 +95,9 @@ class Inside:
         await self._followed(self._app.state.runs, context)
 
     async def _followed(self, runs: Runs, context: Context) -> None:
-        run = await runs.start(DEFAULT_WORKFLOW, Question(question=QUESTION), context)
+        run = await runs.start(
+            RunRequest(DEFAULT_WORKFLOW, Question(question=QUESTION), context, Scope())
+        )
         async for _ in run.follow():
             pass
         await runs.cancel(run)

@@ -13,8 +13,10 @@ from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, RetractEvent, TokenEvent
 from app.settings import Settings
+from graphs.options import Scope
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.types import Passage
@@ -63,7 +65,7 @@ class Asker:
         asked = Question(question=question)
         if passages:
             asked["passages"] = list(passages)
-        run = await self._runs.start(workflow, asked, context)
+        run = await self._runs.start(RunRequest(workflow, asked, context, Scope()))
         told: AskResponse | None = None
         elapsed_s = 0.0
         async for _, event in run.follow():

@@ -27,7 +27,7 @@ from benchmarks.retrieval_parts import beside_plain, other_embedder, reranked, w
 from benchmarks.retrieval_report import report
 from benchmarks.retrieval_sets import MANUALS, REPORTED, Material, ahead_by, material
 from evaluator.settings import EvaluatorSettings
-from graphs.options import Search
+from graphs.options import Scope, Search
 
 HERE = Path(__file__).parent
 FIGURES, REPORT = HERE / "retrieval.json", HERE / "retrieval.md"
@@ -55,7 +55,7 @@ async def searched(found: Material, _: int, embedder: StaticEmbedder, words: Seg
                 name: await told(by_search(retriever, search), found.some(SEARCHED))
                 for name, search in SEARCHES.items()
             }
-            chunks = await retriever.index.count()
+            chunks = await retriever.index.count(Scope())
         part = {"rows": rows, "base": "BM25", "chunks": chunks, "built_s": built_s}
         figures[chunking.method] = compared(part)
     return figures

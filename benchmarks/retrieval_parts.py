@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -24,7 +25,7 @@ from evaluator.inference.scorer import e5_embedder
 from evaluator.serving.app import create_app as create_worker
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text
-from graphs.options import Search
+from graphs.options import Scope, Search
 from graphs.text.questions import subquestions_of
 from graphs.types import Passage
 
@@ -46,7 +47,9 @@ async def reranked(
     ):
         rows = {"hybrid": await told(by_search(retriever, Search(), CANDIDATES), asked)}
         lexical = LexicalReranker(retriever.index, TermTables(segmenter))
-        rows["+ lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
+        rows["+ lexical"] = await told(
+            _reordered(retriever, partial(lexical.rerank, scope=Scope())), asked
+        )
 
         async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
             texts = [evaluator_text(passage, TITLES) for passage in passages]
@@ -200,7 +203,9 @@ async def beside_plain(
         built["ours"] = took_s
         rows["ours, hybrid"] = await told(by_search(retriever, Search()), asked)
         lexical = LexicalReranker(retriever.index, TermTables(segmenter))
-        rows["ours, hybrid + lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
+        rows["ours, hybrid + lexical"] = await told(
+            _reordered(retriever, partial(lexical.rerank, scope=Scope())), asked
+        )
     embeddings: dict[str, Embeddings] = {"our table": StaticEmbeddings(embedder)}
     if found.task.language == "en":
         embeddings["MiniLM"] = SentenceEmbeddings()

@@ -28,7 +28,7 @@ from app.retrieval.retriever import HybridRetriever
 from benchmarks.evaluator_report import table
 from benchmarks.retrieval_sets import REPORTED, material
 from benchmarks.retrieval_table import records
-from graphs.options import Search
+from graphs.options import Scope, Search
 from graphs.text.sentences import sentences, token_count
 
 HERE = Path(__file__).parent
@@ -127,7 +127,7 @@ def children(process: int) -> Iterator[int]:
 async def asked(state: Path, questions: Sequence[str]) -> Figures:
     """Milliseconds a question by each mode, everything warm."""
     retriever = await open_retriever(state)
-    found: Figures = {"chunks": await retriever.index.count()}
+    found: Figures = {"chunks": await retriever.index.count(Scope())}
     for mode in ("hybrid", "bm25", "dense"):
         search = Search(mode=mode)
         for question in questions[:20]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.config import JsonDict
 
 from graphs.types import Bars, Language, RetrievalMode, Thresholds, Usage, WebUse
@@ -23,6 +23,10 @@ RERANK_CANDIDATES = 50
 """Passages retrieved for reranking (arXiv 2407.01219 reranks about as many)."""
 MAX_RETRIEVALS = 2
 """Most looks at the index while no passage is relevant (self_rag)."""
+
+SHARED = ""
+"""The owner of documents that everyone sees."""
+DEFAULT_COLLECTION = "default"
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
@@ -98,6 +102,23 @@ class Ablation(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """Tenancy: documents of `owner` and shared ones, in these collections or, if none, in all."""
+
+    owner: str = SHARED
+    collections: tuple[str, ...] = (DEFAULT_COLLECTION,)
+
+    @property
+    def owners(self) -> list[str]:
+        return list(dict.fromkeys((SHARED, self.owner)))
+
+    @property
+    def collection(self) -> str:
+        """The one that is written to, and that a question is asked of."""
+        return (*self.collections, DEFAULT_COLLECTION)[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Search:
     """One search: `alpha` weighs BM25 against a dense weight of 1, None is the embedder's own.
 
@@ -108,6 +129,7 @@ class Search:
     alpha: float | None = None
     fusion: Fusion = "weighted"
     filters: Filters = field(default_factory=Filters)
+    scope: Scope = Scope()
     depth: int = 50
 
 
@@ -351,9 +373,22 @@ class Context(
         Ablation(), description="Switches of the papers' ablations, for experiments."
     )
 
+    _scope = PrivateAttr(Scope())
+
+    @property
+    def scope(self) -> Scope:
+        """What the run may see; no field, so that no client sets it."""
+        return self._scope
+
+    def within(self, scope: Scope) -> Self:
+        """The same options for a run that sees this much."""
+        context = self.model_copy()
+        context._scope = scope
+        return context
+
     def searching(self) -> Search:
         """How the knowledge base is searched in this run."""
-        return Search(self.search, self.alpha, self.ablation.fusion, self.filters)
+        return Search(self.search, self.alpha, self.ablation.fusion, self.filters, self._scope)
 
     def is_spent(self, usage: Usage) -> bool:
         """Whether the run's calls or tokens are used up: no model that writes is asked again."""

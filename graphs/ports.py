@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 
 from evaluator.schema import ANSWER_MARK
 from graphs import types
-from graphs.options import Context, Search
+from graphs.options import Context, Scope, Search
 
 
 class Retriever(Protocol):
@@ -29,7 +29,9 @@ class Retriever(Protocol):
 class Reranker(Protocol):
     """Another order of what was retrieved."""
 
-    async def rerank(self, question: str, passages: Sequence[types.Passage]) -> Sequence[float]:
+    async def rerank(
+        self, question: str, passages: Sequence[types.Passage], scope: Scope
+    ) -> Sequence[float]:
         """One score a passage, in order, higher is better. Raises RetrieverFailed."""
         ...
 
@@ -84,7 +86,7 @@ class ImageIndex(Protocol):
         """
         ...
 
-    async def match(self, image: str, k: int) -> Sequence[types.Passage]:
+    async def match(self, image: str, k: int, scope: Scope) -> Sequence[types.Passage]:
         """Captions of the images nearest to one, a data URL; `relevance` is the similarity.
 
         Raises InvalidImage, RetrieverFailed.
@@ -95,7 +97,9 @@ class ImageIndex(Protocol):
         """An image as a data URL of its pixels alone. Raises InvalidImage."""
         ...
 
-    async def images_of(self, passages: Sequence[types.Passage]) -> Sequence[types.Image]:
+    async def images_of(
+        self, passages: Sequence[types.Passage], scope: Scope
+    ) -> Sequence[types.Image]:
         """The images that these passages stand for, then those that stand by them.
 
         Raises RetrieverFailed.

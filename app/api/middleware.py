@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import errors
 from app.api.problems import error_response, problem_response
-from app.retrieval.index import visible_to, within
 from app.schemas.ask import MAX_IMAGE_CHARS, Problem
 from app.settings import Settings
 from app.storage.api_keys import Caller, KeyRing
@@ -62,11 +61,7 @@ async def check_address(settings: Settings) -> None:
 
 
 class Authentication:
-    """Finds out who asks, leaves it in `request.state.caller`, and refuses everyone else.
-
-    Retrieval learns it by `visible_to`, which the tasks of a request inherit, and sees the caller's
-    default collection unless the request names another.
-    """
+    """Finds out who asks, leaves it in `request.state.caller`, and refuses everyone else."""
 
     def __init__(
         self, app: ASGIApp, hosts: Collection[str], origins: Collection[str], anonymous: bool
@@ -84,12 +79,7 @@ class Authentication:
             await error_response(scope, error)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
-        seen = visible_to.set(caller.owner)
-        try:
-            with within(caller.default_collection):
-                await self._app(scope, receive, send)
-        finally:
-            visible_to.reset(seen)
+        await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller:
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))

@@ -23,9 +23,10 @@ from app.ingest.web_pages import downloaded, page_reader
 from app.observability.redaction import redact
 from app.observability.tracing import set_tracing
 from app.retrieval.embedder import EmbedderFailed
-from app.retrieval.index import DEFAULT_COLLECTION, IndexMismatch, IngestBusy, open_index
+from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
 from app.settings import Settings, StateSettings, load_settings
+from graphs.options import DEFAULT_COLLECTION
 
 console = Console(stderr=True)
 REFUSALS = (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed)

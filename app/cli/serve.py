@@ -17,8 +17,8 @@ from app.extension import load_extensions, settings_of
 from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads, serve
 from app.observability.tracing import set_tracing
-from app.retrieval.index import within
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
 from app.settings import Settings, load_settings, unknown_settings
 from app.storage.api_keys import Caller
@@ -87,8 +87,9 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
         )
         try:
             collections = Collections(engine, uploads_into(services.retriever, settings))
-            with within(await collections.chosen(Caller(), request.collection)):
-                run = await runs.start(name, Question(question=request.question), request.options)
+            scope = await collections.scope(Caller(), request.collection)
+            question = Question(question=request.question)
+            run = await runs.start(RunRequest(name, question, request.options, scope))
             async for _, event in run.follow():
                 if not as_json:
                     printer.tell(event)

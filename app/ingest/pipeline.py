@@ -36,18 +36,16 @@ from app.observability.audit import audit
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.images import ImageStore
 from app.retrieval.index import (
-    DEFAULT_COLLECTION,
     Index,
     IndexUnusable,
     StoredDocument,
-    asked_collection,
     renew_index,
-    within,
     writing,
 )
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import as_hypothetical_questions, hypothetical_messages, text_of
+from graphs.options import DEFAULT_COLLECTION, Scope
 
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
@@ -94,29 +92,29 @@ async def ingest(
     or removed beyond `collection`. Raises IngestBusy after a minute, IndexUnusable, ClusterFailed.
     """
     async with writing(index.folder):
-        with within(collection):
-            known = await index.documents()
-            state = files.StateFolder(index.folder.parent)
-            items = await asyncio.to_thread(files.listed, paths, known, state)
-            outdated = (
-                await asyncio.to_thread(files.missing, paths, known, items, state) if prune else []
-            )
-            work = Ingest(
-                index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
-                download=download, questioner=questioner, on_cluster=on_cluster, loaders=loaders,
-            )  # fmt: skip
-            private = await asyncio.to_thread(state.private_paths, paths)
-            work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in private]
-            out = await asyncio.to_thread(files.links_out, paths)
-            work.report.refused += [RefusedFile(files.shown(str(path)), LEADS_OUT) for path in out]
-            report = await work.all([*items, *files.listed_pages(urls, known)], outdated)
-            for what, sources in (
-                ("documents brought in", [*report.added, *report.updated]),
-                ("documents deleted", report.removed),
-            ):
-                ids = (document_id(source, collection=collection) for source in sources)
-                audit(what, "", ids, collection=collection)
-            return report
+        scope = Scope(collections=(collection,))
+        known = await index.documents(scope)
+        state = files.StateFolder(index.folder.parent)
+        items = await asyncio.to_thread(files.listed, paths, known, state)
+        outdated = (
+            await asyncio.to_thread(files.missing, paths, known, items, state) if prune else []
+        )
+        work = Ingest(
+            index, segmenter, known, scope, prune=prune, progress=progress, chunking=chunking,
+            download=download, questioner=questioner, on_cluster=on_cluster, loaders=loaders,
+        )  # fmt: skip
+        private = await asyncio.to_thread(state.private_paths, paths)
+        work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in private]
+        out = await asyncio.to_thread(files.links_out, paths)
+        work.report.refused += [RefusedFile(files.shown(str(path)), LEADS_OUT) for path in out]
+        report = await work.all([*items, *files.listed_pages(urls, known)], outdated)
+        for what, sources in (
+            ("documents brought in", [*report.added, *report.updated]),
+            ("documents deleted", report.removed),
+        ):
+            ids = (document_id(source, collection=collection) for source in sources)
+            audit(what, "", ids, collection=collection)
+        return report
 
 
 async def reindex(
@@ -159,13 +157,13 @@ async def reindex(
 class Ingest:
     """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it.
 
-    It reads into the one collection that is seen. `loaders` are class paths of the user's choice,
-    by suffix.
+    It reads into the scope's collection. `loaders` are class paths of the user's choice, by suffix.
     """
 
     index: Index
     segmenter: Segmenter
     known: Sequence[StoredDocument]
+    scope: Scope
     prune: bool | None = None
     progress: Progress | None = None
     chunking: Chunking = DEFAULT_CHUNKING
@@ -176,7 +174,6 @@ class Ingest:
 
     def __post_init__(self) -> None:
         self.report = Report()
-        self._collection = asked_collection()
         self._embedding = TimedEmbedding(self.index.embedder)
         self._items = self._settled = 0
         self._waiting: list[tuple[Listed, list[Row]]] = []
@@ -218,7 +215,7 @@ class Ingest:
         finally:
             await self.aclose()
         ids = [document.id for document in self._outdated]
-        await self.index.delete(ids)
+        await self.index.delete(ids, self.scope)
         await asyncio.to_thread(self._images.delete, ids)
         self.report.removed += sorted(document.source for document in self._outdated)
         self._tell(len(items), len(items), "")
@@ -320,7 +317,7 @@ class Ingest:
                 item.path,
                 item.owner,
                 self.chunking,
-                self._collection,
+                self.scope.collection,
                 root=item.root,
             )
             return await asyncio.to_thread(with_words, rows, self.segmenter)
@@ -336,7 +333,7 @@ class Ingest:
             item.owner,
             embed,
             self.chunking,
-            self._collection,
+            self.scope.collection,
             self.loaders.get(item.file.suffix.lower(), ""),
             item.root,
         )

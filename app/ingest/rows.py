@@ -13,9 +13,9 @@ from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
 from app.retrieval.images import IMAGE_KEYWORD
-from app.retrieval.index import DEFAULT_COLLECTION
 from app.retrieval.terms import RareWords, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
+from graphs.options import DEFAULT_COLLECTION
 from graphs.text.language import script_of
 
 SECTION = " › "

@@ -19,7 +19,7 @@ from typing import Any
 
 from app.ingest.chunker import Chunking
 from app.ingest.loaders.document import DocumentRefused
-from app.retrieval.index import DEFAULT_COLLECTION
+from graphs.options import DEFAULT_COLLECTION
 
 Row = dict[str, Any]
 Serve = Callable[[Connection, Path], None]

@@ -17,11 +17,10 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Coroutine,
-    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -38,20 +37,18 @@ from app.observability.audit import audit
 from app.retrieval.document_paths import UPLOADS, owner_folder
 from app.retrieval.images import IMAGE_KEYWORD, ImageStore
 from app.retrieval.index import (
-    DEFAULT_COLLECTION,
     Index,
     IndexUnusable,
     IngestBusy,
     StoredCollection,
     StoredDocument,
-    visible_to,
-    within,
     writing,
 )
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
 from app.state_folder import INCOMING, create_private, make_private
+from graphs.options import DEFAULT_COLLECTION, Scope
 
 log = logging.getLogger(__name__)
 
@@ -207,32 +204,32 @@ class Uploads:
         collection: str = DEFAULT_COLLECTION,
     ) -> Brought:
         """Raises IngestBusy where others do not end within READ_WAIT_S or WAIT_S; IndexUnusable."""
-        with seen_by(owner, collection):
-            folder = self._place(owner, collection)
-            known = await self._index.documents()
-            work = Ingest(
-                self._index,
-                self._segmenter,
-                known,
-                progress=progress,
-                chunking=self._chunking,
-                loaders=self._loaders,
-            )
-            async with aclosing(work):
-                # Not as the only writer: a document that is slow to read holds up no other upload.
-                async with self._turn(sum(received.file.stat().st_size for received in files)):
-                    await work.read_ahead(listed_in(folder, files, owner, known))
-                async with writing(self._index.folder, WAIT_S):
-                    work.known = known = await self._index.documents()
-                    items = await asyncio.to_thread(listed_in, folder, files, owner, known)
-                    await asyncio.to_thread(_make_places, folder)
-                    try:
-                        report = await work.all(items)
-                    finally:  # what the index has got has its file, though a later one failed
-                        indexed = _in_index(items, work.report)
-                        await asyncio.to_thread(_move, indexed)
-            named = {item.path for item in indexed}
-            documents = [item for item in await self._index.documents() if item.path in named]
+        scope, folder = Scope(owner, (collection,)), self._place(owner, collection)
+        known = await self._index.documents(scope)
+        work = Ingest(
+            self._index,
+            self._segmenter,
+            known,
+            scope,
+            progress=progress,
+            chunking=self._chunking,
+            loaders=self._loaders,
+        )
+        async with aclosing(work):
+            # Not as the only writer: a document that is slow to read holds up no other upload.
+            async with self._turn(sum(received.file.stat().st_size for received in files)):
+                await work.read_ahead(listed_in(folder, files, owner, known))
+            async with writing(self._index.folder, WAIT_S):
+                work.known = known = await self._index.documents(scope)
+                items = await asyncio.to_thread(listed_in, folder, files, owner, known)
+                await asyncio.to_thread(_make_places, folder)
+                try:
+                    report = await work.all(items)
+                finally:  # what the index has got has its file, though a later one failed
+                    indexed = _in_index(items, work.report)
+                    await asyncio.to_thread(_move, indexed)
+        named = {item.path for item in indexed}
+        documents = [item for item in await self._index.documents(scope) if item.path in named]
         ids = (document.id for document in documents)
         audit("documents brought in", owner, ids, collection=collection)
         return Brought(report, documents)
@@ -261,8 +258,7 @@ class Uploads:
         collection: str = DEFAULT_COLLECTION,
     ) -> tuple[list[StoredDocument], int]:
         """The owner's documents and the shared ones, those whose source or title has `query`."""
-        with seen_by(owner, collection):
-            known = await self._index.documents()
+        known = await self._index.documents(Scope(owner, (collection,)))
         documents = await asyncio.to_thread(_matching, known, query.casefold())
         return documents[offset : offset + limit], len(documents)
 
@@ -270,13 +266,11 @@ class Uploads:
         self, owner: str = "", among: Sequence[str] = ()
     ) -> list[StoredCollection]:
         """Those with documents that the owner sees, of these or, where none is named, of all."""
-        with seen_by(owner, *among):
-            return await self._index.collections()
+        return await self._index.collections(Scope(owner, tuple(among)))
 
     async def has(self, collection: str, owner: str = "") -> bool:
         """Whether the owner sees any document of it."""
-        with seen_by(owner, collection):
-            return await self._index.count() > 0
+        return await self._index.count(Scope(owner, (collection,))) > 0
 
     async def read(
         self, document_id: str, owner: str = "", among: Sequence[str] = ()
@@ -285,22 +279,22 @@ class Uploads:
 
         It is looked for in these collections or, where none is named, in all.
         """
-        with seen_by(owner, *among):
-            documents = {document.id: document for document in await self._index.documents()}
-            if document_id not in documents:
-                return None
-            names = ["id", "lead", "text", "heading", "page"]
-            chunks = await self._index.chunks_of(document_id, names)
+        scope = Scope(owner, tuple(among))
+        documents = {document.id: document for document in await self._index.documents(scope)}
+        if document_id not in documents:
+            return None
+        names = ["id", "lead", "text", "heading", "page"]
+        chunks = await self._index.chunks_of(document_id, names, scope)
         return await asyncio.to_thread(_text_of, documents[document_id], chunks)
 
     async def image(
         self, image_id: str, owner: str = "", among: Sequence[str] = ()
     ) -> bytes | None:
         """The pixels, encoded, of an image whose document the owner sees; None where none is."""
-        with seen_by(owner, *among):
-            if image_id not in await self._index.columns([image_id], []):
-                return None
-            return await asyncio.to_thread(self._images.content, image_id)
+        scope = Scope(owner, tuple(among))
+        if image_id not in await self._index.columns([image_id], [], scope):
+            return None
+        return await asyncio.to_thread(self._images.content, image_id, scope)
 
     async def delete(self, document_id: str, owner: str = "", among: Sequence[str] = ()) -> bool:
         """Removes a document of these collections, or of any, and the file it was uploaded as.
@@ -308,28 +302,27 @@ class Uploads:
         False where there is none. Raises SharedDocument to an owner, LeftBehind, IngestBusy and
         IndexUnusable, with which the document is still listed.
         """
-        with seen_by(owner, *among):
-            return await self._delete(owner, lambda document: document.id == document_id)
+        scope = Scope(owner, tuple(among))
+        return await self._delete(scope, lambda document: document.id == document_id)
 
     async def delete_collection(self, collection: str, owner: str = "") -> bool:
         """Removes the owner's documents of a collection; False where nobody has any there.
 
         Raises SharedDocument where all are shared ones; else as `delete`.
         """
-        with seen_by(owner, collection):
-            return await self._delete(owner, lambda _: True)
+        return await self._delete(Scope(owner, (collection,)), lambda _: True)
 
-    async def _delete(self, owner: str, chosen: Callable[[StoredDocument], bool]) -> bool:
+    async def _delete(self, scope: Scope, chosen: Callable[[StoredDocument], bool]) -> bool:
         async with self._deletions, writing(self._index.folder, WAIT_S):
-            documents = [document for document in await self._index.documents() if chosen(document)]
-            own = [document for document in documents if document.owner == owner]
+            documents = list(filter(chosen, await self._index.documents(scope)))
+            own = [document for document in documents if document.owner == scope.owner]
             if not own:
                 if documents:
                     raise SharedDocument
                 return False
-            left = await self._delete_images(own)
-            await self._index.delete([document.id for document in own])
-            audit("documents deleted", owner, (document.id for document in own))
+            left = await self._delete_images(own, scope)
+            await self._index.delete([document.id for document in own], scope)
+            audit("documents deleted", scope.owner, (document.id for document in own))
             # Still as the only writer: the next one may put new files in these places.
             left += await asyncio.to_thread(self._unlink, own)
             await tidy(self._index)
@@ -337,7 +330,7 @@ class Uploads:
             raise LeftBehind(left)
         return True
 
-    async def _delete_images(self, documents: Sequence[StoredDocument]) -> list[str]:
+    async def _delete_images(self, documents: Sequence[StoredDocument], scope: Scope) -> list[str]:
         """What of them is left."""
         try:
             await asyncio.to_thread(self._images.delete, [document.id for document in documents])
@@ -348,7 +341,7 @@ class Uploads:
                 for document in documents
                 if any(
                     IMAGE_KEYWORD in (chunk["keywords"] or ())
-                    for chunk in await self._index.chunks_of(document.id, ["keywords"])
+                    for chunk in await self._index.chunks_of(document.id, ["keywords"], scope)
                 )
             ]
         return []
@@ -439,17 +432,6 @@ def listed_in(
             source = f"uploads/{source}"
         items.append(Listed(received.file, path, source, stored, owner))
     return items
-
-
-@contextmanager
-def seen_by(owner: str, *collections: str) -> Iterator[None]:
-    """What the owner sees of these collections or, where none is named, of all."""
-    token = visible_to.set(owner)
-    try:
-        with within(*collections):
-            yield
-    finally:
-        visible_to.reset(token)
 
 
 def _in_index(items: Sequence[Listed], report: Report) -> list[Listed]:

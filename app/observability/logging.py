@@ -7,7 +7,7 @@ request (its id, its trace) is told by every line that is written while it is se
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,13 +111,9 @@ class _UnderWay:
 
 
 class RunLog:
-    """Writes a line for each run that ended, each part it went on without, and each fault of ours.
+    """Log a line for each run that ended, each part it went on without, and each fault of ours."""
 
-    `owner` says whose run it is that tells an event.
-    """
-
-    def __init__(self, owner: Callable[[], str]) -> None:
-        self._owner = owner
+    def __init__(self) -> None:
         self._under_way: dict[str, _UnderWay] = {}
 
     def observe(self, run_id: str, event: ask.Event) -> None:
@@ -126,7 +122,7 @@ class RunLog:
             fields = {
                 "run_id": run_id,
                 "thread_id": event.thread_id,
-                "owner": self._owner(),
+                "owner": event.owner,
                 "workflow": event.workflow,
             }
             self._under_way[run_id] = _UnderWay(fields, time.perf_counter())

@@ -11,7 +11,7 @@ from app.retrieval.embedder import Vectors
 from app.retrieval.image_index import UNREADABLE, StoredImages
 from app.retrieval.index import IndexUnusable
 from graphs.errors import EvaluatorFailed, RetrieverFailed
-from graphs.options import Search
+from graphs.options import Scope, Search
 from graphs.types import Image, ImageThresholds, Passage
 
 CLIP_THRESHOLDS = ImageThresholds(text=0.28, image=0.92)
@@ -42,27 +42,34 @@ class ClipImages:
         return CLIP_THRESHOLDS
 
     async def search(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
-        del search  # words and their filters are of no use here
-        return await self._nearest([query], [], k)
+        scope = (search or Search()).scope  # words and their filters are of no use here
+        return await self._nearest([query], [], k, scope)
 
-    async def match(self, image: str, k: int) -> Sequence[Passage]:
+    async def match(self, image: str, k: int, scope: Scope) -> Sequence[Passage]:
         plain = await self._stored.read(image)
-        return await self._nearest([], [b64encode(plain.content).decode()], k, captioned=True)
+        pixels = b64encode(plain.content).decode()
+        return await self._nearest([], [pixels], k, scope, captioned=True)
 
     async def plain(self, image: str) -> str:
         return await self._stored.plain(image)
 
-    async def images_of(self, passages: Sequence[Passage]) -> Sequence[Image]:
-        return await self._stored.images_of(passages)
+    async def images_of(self, passages: Sequence[Passage], scope: Scope) -> Sequence[Image]:
+        return await self._stored.images_of(passages, scope)
 
     async def _nearest(
-        self, texts: Sequence[str], images: Sequence[str], k: int, *, captioned: bool = False
+        self,
+        texts: Sequence[str],
+        images: Sequence[str],
+        k: int,
+        scope: Scope,
+        *,
+        captioned: bool = False,
     ) -> list[Passage]:
         """Raises RetrieverFailed."""
         try:
             await self._read_new()
             (query,) = await self._embedder.embed(texts, images)
-            rows = await asyncio.to_thread(self._stored.store.vectors, self._embedder.name)
+            rows = await asyncio.to_thread(self._stored.store.vectors, self._embedder.name, scope)
         except EvaluatorFailed as error:
             raise RetrieverFailed(str(error)) from error
         except IndexUnusable as error:
@@ -73,7 +80,7 @@ class ClipImages:
         similar = vectors @ query
         best = np.argsort(-similar)[:k]
         hits = [(rows[at][0], float(similar[at])) for at in best]
-        return await self._stored.passages_of(hits, captioned=captioned)
+        return await self._stored.passages_of(hits, scope, captioned=captioned)
 
     async def _read_new(self) -> None:
         """Raises EvaluatorFailed, IndexUnusable."""

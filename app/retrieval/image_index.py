@@ -19,7 +19,7 @@ from app.retrieval.retriever import HybridRetriever, chunk_ids
 from app.retrieval.terms import EMPTY_WORDS, TermTables
 from app.retrieval.tokenizer import word_set
 from graphs.errors import RetrieverFailed
-from graphs.options import Search
+from graphs.options import Scope, Search
 from graphs.text.language import script_of
 from graphs.types import Image, ImageThresholds, Passage
 
@@ -65,25 +65,25 @@ class StoredImages:
         filters = chosen.filters.model_copy(update={"keywords": [IMAGE_KEYWORD]})
         return list(await self._retriever.retrieve(query, k, replace(chosen, filters=filters)))
 
-    async def match(self, image: str, k: int) -> Sequence[Passage]:
+    async def match(self, image: str, k: int, scope: Scope) -> Sequence[Passage]:
         plain = await self.read(image)
-        near = await self._stored(self.store.nearest, plain.perceptual_hash, k)
+        near = await self._stored(self.store.nearest, plain.perceptual_hash, k, scope)
         hits = [(image.id, similarity) for image, similarity in near]
-        return await self.passages_of(hits, captioned=True)
+        return await self.passages_of(hits, scope, captioned=True)
 
     async def passages_of(
-        self, hits: Sequence[tuple[str, float]], *, captioned: bool
+        self, hits: Sequence[tuple[str, float]], scope: Scope, *, captioned: bool
     ) -> list[Passage]:
         """What images are called, by their ids, with these similarities.
 
         `captioned`: those alone whose author gave a caption. Raises RetrieverFailed.
         """
         ids = [key for key, _ in hits]
-        stored = await self._stored(self.store.of_chunks, ids)
+        stored = await self._stored(self.store.of_chunks, ids, scope)
         fit = {image.id for image in stored if image.caption or not captioned}
         try:
             names = ["text", "title", "heading", "source", "page"]
-            rows = await self._retriever.index.columns(ids, names)
+            rows = await self._retriever.index.columns(ids, names, scope)
         except ERRORS as error:
             raise RetrieverFailed(self._retriever.index.remedy) from error
         return [
@@ -100,9 +100,9 @@ class StoredImages:
             if key in fit and (row := rows.get(key))
         ]
 
-    async def images_of(self, passages: Sequence[Passage]) -> Sequence[Image]:
+    async def images_of(self, passages: Sequence[Passage], scope: Scope) -> Sequence[Image]:
         by_chunk = {key: passage for passage in passages for key in chunk_ids(_part_of(passage.id))}
-        stored = await self._stored(self.store.of_chunks, list(by_chunk))
+        stored = await self._stored(self.store.of_chunks, list(by_chunk), scope)
         return [_image(it, by_chunk.get(it.id) or by_chunk[it.near or ""]) for it in stored]
 
     async def plain(self, image: str) -> str:

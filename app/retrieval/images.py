@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from app.retrieval.index import SHARED, IndexUnusable, seen_collections, visible_to
+from app.retrieval.index import IndexUnusable
+from graphs.options import Scope
 
 FILE = "images.sqlite"
 IMAGE_KEYWORD = "has:image"
@@ -120,19 +121,19 @@ class ImageStore:
             for part in _parts(keys):
                 database.execute(f"DELETE FROM images WHERE {column} IN ({_marks(part)})", part)
 
-    def content(self, image_id: str) -> bytes | None:
+    def content(self, image_id: str, scope: Scope) -> bytes | None:
         """The pixels, encoded, of one that may be seen."""
-        seen, values = _seen()
+        seen, values = _seen(scope)
         with self._reading() as database:
             row = database.execute(
                 f"SELECT content FROM images WHERE id = ? AND {seen}", (image_id, *values)
             ).fetchone()
         return None if row is None else bytes(row[0])
 
-    def of_chunks(self, chunk_ids: Sequence[str]) -> list[StoredImage]:
+    def of_chunks(self, chunk_ids: Sequence[str], scope: Scope) -> list[StoredImage]:
         """The images that these chunks stand for, then those that stand by them."""
         by_id: dict[str, StoredImage] = {}
-        seen, values = _seen()
+        seen, values = _seen(scope)
         with self._reading() as database:
             for column in ("id", "near"):
                 for part in _parts(chunk_ids):
@@ -144,18 +145,20 @@ class ImageStore:
                     by_id.update((row[0], StoredImage(*row)) for row in rows if row[0] not in by_id)
         return list(by_id.values())
 
-    def nearest(self, perceptual_hash: str, most: int) -> list[tuple[StoredImage, float]]:
+    def nearest(
+        self, perceptual_hash: str, most: int, scope: Scope
+    ) -> list[tuple[StoredImage, float]]:
         """Those of the most similar pattern, best first: 1 for a copy, about 0.5 by chance."""
         if not perceptual_hash:
             return []
-        query, (seen, values) = int(perceptual_hash, 16), _seen()
+        query, (seen, values) = int(perceptual_hash, 16), _seen(scope)
         with self._reading() as database:
             hashes = database.execute(
                 f"SELECT id, hash FROM images WHERE hash != '' AND {seen}", values
             )
             distances = [((int(own, 16) ^ query).bit_count(), key) for key, own in hashes]
         best = sorted(distances)[:most]
-        stored = {image.id: image for image in self.of_chunks([key for _, key in best])}
+        stored = {image.id: image for image in self.of_chunks([key for _, key in best], scope)}
         return [(stored[key], 1 - bits / HASH_BITS) for bits, key in best if key in stored]
 
     def without_vector(self, embedder: str, most: int) -> list[tuple[str, bytes]]:
@@ -172,9 +175,9 @@ class ImageStore:
                 ((embedder, vector, key) for key, vector in vectors),
             )
 
-    def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
+    def vectors(self, embedder: str, scope: Scope) -> list[tuple[str, bytes]]:
         """Ids and vectors (float32) of all that may be seen and this embedder has read."""
-        seen, values = _seen()
+        seen, values = _seen(scope)
         with self._reading() as database:
             return database.execute(
                 f"SELECT id, vector FROM images WHERE embedder = ? AND vector NOT NULL AND {seen}",
@@ -226,13 +229,12 @@ def _values(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _seen() -> tuple[str, list[str]]:
+def _seen(scope: Scope) -> tuple[str, list[str]]:
     """The condition on what may be seen, as the index has it, and its values."""
-    owners, collections = [SHARED, visible_to.get()], list(seen_collections.get())
-    condition = f"owner IN ({_marks(owners)})"
-    if collections:
-        condition += f" AND collection IN ({_marks(collections)})"
-    return condition, [*owners, *collections]
+    condition = f"owner IN ({_marks(scope.owners)})"
+    if scope.collections:
+        condition += f" AND collection IN ({_marks(scope.collections)})"
+    return condition, [*scope.owners, *scope.collections]
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -15,12 +14,10 @@ from filelock import AsyncFileLock, Timeout
 from app.retrieval.document_paths import DocumentPaths
 from app.retrieval.embedder import Embedder, Vectors
 from app.state_folder import make_private
-from graphs.options import Filters
+from graphs.options import DEFAULT_COLLECTION, Filters, Scope
 from graphs.types import Language
 
 FORMAT = "3"
-SHARED = ""
-DEFAULT_COLLECTION = "default"
 LAST_CHARACTER = "\U0010ffff"
 TEXT_COLUMNS: dict[Language, str] = {"en": "text_en", "zh": "text_zh"}
 STRINGS = (
@@ -39,28 +36,6 @@ STORAGE_ERRORS = (OSError, RuntimeError, ValueError)
 Row = dict[str, Any]
 Encode = Callable[[Sequence[Row], int], list[Row]]
 """Given some of the rows, and how many there are in all."""
-
-visible_to: ContextVar[str] = ContextVar("visible_to", default=SHARED)
-"""The owner whose documents are seen beside the shared ones; tasks begun here inherit it."""
-seen_collections: ContextVar[tuple[str, ...]] = ContextVar(
-    "seen_collections", default=(DEFAULT_COLLECTION,)
-)
-"""The collections whose documents are seen, () all of them; tasks begun here inherit it."""
-
-
-@contextmanager
-def within(*collections: str) -> Iterator[None]:
-    """Documents of these collections alone are seen, or of all where none is named."""
-    token = seen_collections.set(collections)
-    try:
-        yield
-    finally:
-        seen_collections.reset(token)
-
-
-def asked_collection() -> str:
-    """The collection of a question, which is asked within one."""
-    return (*seen_collections.get(), DEFAULT_COLLECTION)[0]
 
 
 class IndexMismatch(Exception):
@@ -128,7 +103,7 @@ DOCUMENT_COLUMNS = ["document_id", *(field.name for field in fields(StoredDocume
 class Index(Protocol):
     """Chunks by words and by meaning. All methods are safe beside other readers and writers.
 
-    Whatever is read is what `visible_to` may see of `seen_collections`. Failures to read or write
+    What is read or deleted lies in the `scope` that a method is given. Failures to read or write
     are STORAGE_ERRORS or IndexUnusable.
     """
 
@@ -146,19 +121,19 @@ class Index(Protocol):
     async def put(self, rows: Sequence[Row]) -> None:
         """Stores whole documents: their old chunks go, these come; a crash leaves old or new."""
 
-    async def delete(self, document_ids: Sequence[str]) -> int:
+    async def delete(self, document_ids: Sequence[str], scope: Scope) -> int:
         """Removes documents and says how many of them there were."""
 
     async def tidy(self) -> None:
         """Brings new chunks into the search structures and drops what no reader needs."""
 
-    async def documents(self) -> list[StoredDocument]:
+    async def documents(self, scope: Scope) -> list[StoredDocument]:
         """Every document, ordered by source."""
 
-    async def collections(self) -> list[StoredCollection]:
+    async def collections(self, scope: Scope) -> list[StoredCollection]:
         """Those that have documents, ordered by name."""
 
-    async def count(self) -> int:
+    async def count(self, scope: Scope) -> int:
         """How many chunks there are."""
 
     async def probe(self) -> None:
@@ -168,19 +143,31 @@ class Index(Protocol):
         """Documents and chunks of all owners; None where counting them costs too much."""
 
     async def search_words(
-        self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
+        self,
+        words: str,
+        language: Language,
+        limit: int,
+        scope: Scope,
+        filters: Filters = ANYTHING,
     ) -> list[Hit]:
         """BM25 over the language's own column; `words` as `segment` prepares them."""
 
     async def search_vector(
-        self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
+        self,
+        vector: Vectors,
+        language: Language | None,
+        limit: int,
+        scope: Scope,
+        filters: Filters = ANYTHING,
     ) -> list[Hit]:
         """Nearest chunks by cosine; `language` None compares with those of both languages."""
 
-    async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
+    async def columns(
+        self, ids: Sequence[str], names: Sequence[str], scope: Scope
+    ) -> dict[str, Row]:
         """These columns of these chunks, by id; deleted chunks are left out."""
 
-    async def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
+    async def chunks_of(self, document_id: str, names: Sequence[str], scope: Scope) -> list[Row]:
         """These columns of a document's chunks, in reading order; none of one not seen."""
 
 
@@ -316,11 +303,13 @@ class Dialect:
     def among(self, column: str, values: Sequence[str]) -> str:
         return f"{column} in {self.values.format(self._listed(values))}"
 
-    def condition(self, filters: Filters, language: Language | None = None) -> str:
+    def condition(
+        self, scope: Scope, filters: Filters = ANYTHING, language: Language | None = None
+    ) -> str:
         """What may be seen, what the run filters, and this language."""
-        parts = [self.among("owner", list(dict.fromkeys((SHARED, visible_to.get()))))]
-        if collections := seen_collections.get():
-            parts.append(self.among("collection", collections))
+        parts = [self.among("owner", scope.owners)]
+        if scope.collections:
+            parts.append(self.among("collection", scope.collections))
         # Both are asked where both are given, and then may have nothing in common.
         languages = {language, filters.language} - {None}
         parts += [self.among("language", [str(given)]) for given in languages]

@@ -18,7 +18,7 @@ from app.retrieval.document_paths import DocumentPaths
 from app.retrieval.embedder import Embedder, Vectors
 from app.retrieval.index import ANYTHING, LANCE, Hit, IndexMismatch, IndexUnusable, Row
 from app.state_folder import what_is_unfinished
-from graphs.options import Filters
+from graphs.options import DEFAULT_COLLECTION, Filters, Scope
 from graphs.types import Language
 
 # LanceDB imports the client of a remote catalogue, of which a local folder needs no more than the
@@ -100,10 +100,10 @@ class LanceIndex:
             merge = merge.when_not_matched_by_source_delete(replaced)
             await merge.execute(data, on_bad_vectors="null")
 
-    async def delete(self, document_ids: Sequence[str]) -> int:
+    async def delete(self, document_ids: Sequence[str], scope: Scope) -> int:
         if not document_ids:
             return 0
-        named = LANCE.condition(Filters.model_construct(document_ids=list(document_ids)))
+        named = LANCE.condition(scope, Filters.model_construct(document_ids=list(document_ids)))
         with _storage(self.folder):
             documents = int(await self._table.count_rows(f"{named} and position = 0"))
             if documents:
@@ -116,8 +116,8 @@ class LanceIndex:
             if await is_worn(self._table, self.folder):
                 await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
 
-    async def documents(self) -> list[index.StoredDocument]:
-        seen = f"position = 0 and {LANCE.condition(ANYTHING)}"
+    async def documents(self, scope: Scope) -> list[index.StoredDocument]:
+        seen = f"position = 0 and {LANCE.condition(scope)}"
         with _storage(self.folder):
             # Asked for before the rows are: if they change meanwhile, the list is made again.
             version = (await self._table.version(), seen)
@@ -132,8 +132,8 @@ class LanceIndex:
                 )
         return list(last[1])
 
-    async def collections(self) -> list[index.StoredCollection]:
-        seen = f"position = 0 and {LANCE.condition(ANYTHING)}"
+    async def collections(self, scope: Scope) -> list[index.StoredCollection]:
+        seen = f"position = 0 and {LANCE.condition(scope)}"
         with _storage(self.folder):
             rows = await self._table.query().where(seen).select([COLLECTION, "chunks"]).to_arrow()
         counted = rows.group_by(COLLECTION).aggregate([("chunks", "count"), ("chunks", "sum")])
@@ -141,8 +141,8 @@ class LanceIndex:
         stored = zip(*(counted[name].to_pylist() for name in columns), strict=True)
         return [index.StoredCollection(*row) for row in sorted(stored)]
 
-    async def count(self) -> int:
-        return int(await self._table.count_rows(LANCE.condition(ANYTHING)))
+    async def count(self, scope: Scope) -> int:
+        return int(await self._table.count_rows(LANCE.condition(scope)))
 
     async def probe(self) -> None:
         # Counts come from what is in memory already, long after the files are gone.
@@ -155,38 +155,50 @@ class LanceIndex:
             return documents, await self._table.count_rows()
 
     async def search_words(
-        self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
+        self,
+        words: str,
+        language: Language,
+        limit: int,
+        scope: Scope,
+        filters: Filters = ANYTHING,
     ) -> list[Hit]:
         if not words.strip():
             return []
         column = index.TEXT_COLUMNS[language]
         query = await self._table.search(words, query_type="fts", fts_columns=[column])
-        query = query.where(LANCE.condition(filters)).select([*index.HIT_COLUMNS, "_score"])
+        query = query.where(LANCE.condition(scope, filters)).select([*index.HIT_COLUMNS, "_score"])
         return [index.hit_of(row, row["_score"]) for row in await query.limit(limit).to_list()]
 
     async def search_vector(
-        self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
+        self,
+        vector: Vectors,
+        language: Language | None,
+        limit: int,
+        scope: Scope,
+        filters: Filters = ANYTHING,
     ) -> list[Hit]:
         if not vector.any():
             return []
         await self._check()
         query = self._table.query().nearest_to(vector).distance_type("l2")
-        query = query.where(LANCE.condition(filters, language)).select(
+        query = query.where(LANCE.condition(scope, filters, language)).select(
             [*index.HIT_COLUMNS, "_distance"]
         )
         # Of unit vectors the squared distance is 2 - 2 · cosine.
         rows = await query.limit(limit).to_list()
         return [index.hit_of(row, 1.0 - row["_distance"] / 2) for row in rows]
 
-    async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
+    async def columns(
+        self, ids: Sequence[str], names: Sequence[str], scope: Scope
+    ) -> dict[str, Row]:
         if not ids:
             return {}
-        condition = f"{LANCE.among('id', ids)} and {LANCE.condition(ANYTHING)}"
+        condition = f"{LANCE.among('id', ids)} and {LANCE.condition(scope)}"
         rows = await self._table.query().where(condition).select(["id", *names]).to_list()
         return {row["id"]: row for row in rows}
 
-    async def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
-        condition = LANCE.condition(Filters.model_construct(document_ids=[document_id]))
+    async def chunks_of(self, document_id: str, names: Sequence[str], scope: Scope) -> list[Row]:
+        condition = LANCE.condition(scope, Filters.model_construct(document_ids=[document_id]))
         rows = await self._table.query().where(condition).select(["position", *names]).to_list()
         return sorted(rows, key=lambda row: int(row["position"]))
 
@@ -294,7 +306,7 @@ async def _add_collections(table: lancedb.AsyncTable, folder: Path) -> None:
     async with index.writing(folder):
         with _storage(folder):
             if COLLECTION not in (await table.schema()).names:
-                await table.add_columns({COLLECTION: f"'{index.DEFAULT_COLLECTION}'"})
+                await table.add_columns({COLLECTION: f"'{DEFAULT_COLLECTION}'"})
                 await table.create_index(COLLECTION, config=Bitmap())
 
 

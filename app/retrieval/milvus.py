@@ -24,7 +24,7 @@ from app.retrieval import index
 from app.retrieval.document_paths import DocumentPaths
 from app.retrieval.embedder import Embedder, Vectors
 from app.retrieval.index import ANYTHING, MILVUS, Hit, IndexUnusable, Row
-from graphs.options import Filters
+from graphs.options import Filters, Scope
 from graphs.types import Language
 
 BATCH_ROWS = 512
@@ -87,44 +87,54 @@ class MilvusIndex:
         """Milvus indexes and compacts by itself."""
 
     async def probe(self) -> None:
-        await self.count()
+        await self.count(Scope())
 
     async def size(self) -> None:
         """Not known: Milvus would count every row."""
 
     @threaded
     def search_words(
-        self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
+        self,
+        words: str,
+        language: Language,
+        limit: int,
+        scope: Scope,
+        filters: Filters = ANYTHING,
     ) -> list[Hit]:
         if not words.strip():
             return []
         _, field = WORDS[language]
-        condition = MILVUS.condition(filters, language)
+        condition = MILVUS.condition(scope, filters, language)
         hits = self._search(words, field, "BM25", limit, condition)
         # Milvus Lite tells BM25 scores negated.
         return [index.hit_of(row, abs(score)) for row, score in hits if score]
 
     @threaded
     def search_vector(
-        self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
+        self,
+        vector: Vectors,
+        language: Language | None,
+        limit: int,
+        scope: Scope,
+        filters: Filters = ANYTHING,
     ) -> list[Hit]:
         if not vector.any():
             return []
-        condition = MILVUS.condition(filters, language)
+        condition = MILVUS.condition(scope, filters, language)
         hits = self._search(vector.tolist(), "vector", "IP", limit, condition)
         # Exactly 0 is the score of a text without any known word.
         return [index.hit_of(row, score) for row, score in hits if score]
 
     @threaded
-    def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
+    def columns(self, ids: Sequence[str], names: Sequence[str], scope: Scope) -> dict[str, Row]:
         if not ids:
             return {}
-        condition = f"{MILVUS.among('id', ids)} and {MILVUS.condition(ANYTHING)}"
+        condition = f"{MILVUS.among('id', ids)} and {MILVUS.condition(scope)}"
         return {row["id"]: row for row in self._query(condition, ["id", *names])}
 
     @threaded
-    def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
-        condition = MILVUS.condition(Filters.model_construct(document_ids=[document_id]))
+    def chunks_of(self, document_id: str, names: Sequence[str], scope: Scope) -> list[Row]:
+        condition = MILVUS.condition(scope, Filters.model_construct(document_ids=[document_id]))
         rows = self._query(condition, ["position", *names])
         return sorted(rows, key=lambda row: int(row["position"]))
 
@@ -144,10 +154,10 @@ class MilvusIndex:
                 self._client.delete(ALIAS, filter=old, timeout=TIMEOUT_S)
 
     @threaded
-    def delete(self, document_ids: Sequence[str]) -> int:
+    def delete(self, document_ids: Sequence[str], scope: Scope) -> int:
         if not document_ids:
             return 0
-        named = MILVUS.condition(Filters.model_construct(document_ids=list(document_ids)))
+        named = MILVUS.condition(scope, Filters.model_construct(document_ids=list(document_ids)))
         documents = {row["document_id"] for row in self._query(named, ["document_id"])}
         if documents:
             with _reached(self._url):
@@ -155,8 +165,8 @@ class MilvusIndex:
         return len(documents)
 
     @threaded
-    def documents(self) -> list[index.StoredDocument]:
-        seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
+    def documents(self, scope: Scope) -> list[index.StoredDocument]:
+        seen = f"position == 0 and {MILVUS.condition(scope)}"
         readings = sorted(
             self._query(seen, index.DOCUMENT_COLUMNS), key=lambda row: row["added_at"]
         )
@@ -167,8 +177,8 @@ class MilvusIndex:
         )
 
     @threaded
-    def collections(self) -> list[index.StoredCollection]:
-        seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
+    def collections(self, scope: Scope) -> list[index.StoredCollection]:
+        seen = f"position == 0 and {MILVUS.condition(scope)}"
         rows = self._query(seen, ["document_id", "collection", "chunks"])
         documents = {row["document_id"]: row for row in rows}.values()
         counted: dict[str, list[int]] = {}
@@ -180,8 +190,8 @@ class MilvusIndex:
         ]
 
     @threaded
-    def count(self) -> int:
-        seen = MILVUS.condition(ANYTHING)
+    def count(self, scope: Scope) -> int:
+        seen = MILVUS.condition(scope)
         with _reached(self._url):
             return _counted(self._client, seen)
 

@@ -11,17 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.retrieval.embedder import EmbedderFailed, Weights
-from app.retrieval.index import (
-    DEFAULT_COLLECTION,
-    STORAGE_ERRORS,
-    Hit,
-    Index,
-    IndexMismatch,
-    asked_collection,
-)
+from app.retrieval.index import STORAGE_ERRORS, Hit, Index, IndexMismatch
 from app.retrieval.tokenizer import Segmenter, english_query
 from graphs.errors import RetrieverFailed
-from graphs.options import Search, SearchMode
+from graphs.options import DEFAULT_COLLECTION, Scope, Search, SearchMode
 from graphs.text.language import script_of
 from graphs.types import Language, Passage
 
@@ -82,19 +75,22 @@ class HybridRetriever:
         dense, failure = await self._by_meaning(query, language, depth, search)
         lexical: list[Hit] = []
         if search.mode != "dense" or failure is not None:
-            by_words = words[language]
-            lexical = await self.index.search_words(by_words, language, depth, search.filters)
+            lexical = await self.index.search_words(
+                words[language], language, depth, search.scope, search.filters
+            )
         order, telling = self._fused(lexical, dense, language, search)
         if search.mode != "dense" and len(windows(telling, k)) < k:
             # Nothing more in the question's language: names and terms may stand in the other.
             other: Language = "en" if language == "zh" else "zh"
-            more = await self.index.search_words(words[other], other, k, search.filters)
+            more = await self.index.search_words(
+                words[other], other, k, search.scope, search.filters
+            )
             order = [*telling, *((hit, 0.0) for hit in more), *order] if more else order
-        passages = await self._passages(windows(order, k))
+        passages = await self._passages(windows(order, k), search.scope)
         if failure is not None:
             raise RetrieverFailed(f"{failure}; found by words alone", passages)
-        if not passages and not await self.index.count():
-            raise RetrieverFailed(self._how_to_fill())
+        if not passages and not await self.index.count(search.scope):
+            raise RetrieverFailed(self._how_to_fill(search.scope.collection))
         return passages
 
     def _fused(
@@ -111,8 +107,7 @@ class HybridRetriever:
         # What meaning alone has found fills up where meaning weighs nothing.
         return order, order if weights.dense else [each for each in order if each[0].id in words]
 
-    def _how_to_fill(self) -> str:
-        collection = asked_collection()
+    def _how_to_fill(self, collection: str) -> str:
         where, option = f"the knowledge base in {self.index.folder.parent}", ""
         if collection != DEFAULT_COLLECTION:
             where, option = f"the collection {collection}", f" --collection {collection}"
@@ -130,16 +125,17 @@ class HybridRetriever:
             log.warning("searching by words alone: %s", error)
             return [], error
         within = None if self.index.embedder.crosses_languages else language
-        return await self.index.search_vector(vector, within, depth, search.filters), None
+        scope, filters = search.scope, search.filters
+        return await self.index.search_vector(vector, within, depth, scope, filters), None
 
     def _words(self, query: str) -> dict[Language, str]:
         return {"en": english_query(query), "zh": " ".join(self.segmenter.query_words(query))}
 
-    async def _passages(self, chosen: Sequence["Window"]) -> list[Passage]:
+    async def _passages(self, chosen: Sequence["Window"], scope: Scope) -> list[Passage]:
         """The windows with their texts; chunks that went since are left out."""
         several = [window.id for window in chosen if window.first != window.last]
         wide = {key for passage_id in several for key in chunk_ids(passage_id)}
-        rows = await self.index.columns(sorted(wide), ["lead", "text", "page"])
+        rows = await self.index.columns(sorted(wide), ["lead", "text", "page"], scope)
         passages: list[Passage] = []
         for window in chosen:
             hit = window.hit

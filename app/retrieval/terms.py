@@ -26,6 +26,7 @@ from app.retrieval.index import STORAGE_ERRORS, Index, IndexUnusable
 from app.retrieval.retriever import chunk_ids
 from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter, word_set
 from graphs.errors import RetrieverFailed
+from graphs.options import Scope
 from graphs.text.language import script_of
 from graphs.text.model_output import whole_characters
 from graphs.text.sentences import HAN, IDEOGRAPHS
@@ -207,10 +208,13 @@ class LexicalReranker:
     def __init__(self, index: Index, tables: TermTables) -> None:
         self._index, self._tables = index, tables
 
-    async def rerank(self, question: str, passages: Sequence[Passage]) -> Sequence[float]:
+    async def rerank(
+        self, question: str, passages: Sequence[Passage], scope: Scope
+    ) -> Sequence[float]:
         parts = [chunk_ids(passage.id) for passage in passages]
+        ids = [key for keys in parts for key in keys]
         try:
-            rows = await self._index.columns([key for keys in parts for key in keys], ["terms"])
+            rows = await self._index.columns(ids, ["terms"], scope)
         except (*STORAGE_ERRORS, IndexUnusable) as error:
             raise RetrieverFailed(self._index.remedy) from error
         language = script_of(question)

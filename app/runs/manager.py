@@ -8,23 +8,17 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import asdict
-from typing import Any, cast
+from dataclasses import asdict, replace
 
 from pydantic_core import to_jsonable_python
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import AlreadyBegun, InvalidRequest
-from app.retrieval.index import (
-    DEFAULT_COLLECTION,
-    asked_collection,
-    seen_collections,
-    visible_to,
-)
 from app.runs import prompts
 from app.runs.admission import WAIT_S, Admission, Place
-from app.runs.fork import Fork, packed
+from app.runs.fork import packed
 from app.runs.quotas import Quotas
+from app.runs.request import RunRequest
 from app.runs.run import HANDED_OVER, Checkpoints, Ended, Run
 from app.schemas.ask import (
     AnswerEvent,
@@ -32,14 +26,13 @@ from app.schemas.ask import (
     DoneEvent,
     ErrorEvent,
     Event,
-    RunEvent,
     as_json,
 )
 from app.storage.lifecycle import Store
-from app.storage.runs import LOST, Ending, IdempotencyKey, Orphan, RunRecord
-from graphs.options import Preset
+from app.storage.runs import LOST, Ending, Orphan, RunRecord
+from graphs.options import DEFAULT_COLLECTION, Preset, Scope
 from graphs.ports import Services
-from graphs.state import Context, Question
+from graphs.state import Context
 from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
@@ -92,125 +85,74 @@ class Runs:
         self._taking_over: asyncio.Task[None] | None = None
         self._forgetting = set[asyncio.Task[None]]()
 
-    async def start(
-        self,
-        workflow: str,
-        question: Question,
-        context: Context,
-        thread_id: str | None = None,
-        *,
-        owner: str = "",
-        detach: bool = False,
-        resumable: bool = False,
-        keep: bool = True,
-        protocol: Mapping[str, Any] | None = None,
-        fork: Fork | None = None,
-        key: IdempotencyKey | None = None,
-    ) -> Run:
-        """On a thread that is known, its latest turns are the history if the question has none.
-
-        A resumable run, or one that is detached, is taken up by another process if this one dies.
-        Of one that is not kept the store learns nothing, neither events nor a turn. `protocol` is
-        what its client's protocol tells again with the run; it is kept with the request, and so is
-        the run that a `fork` goes on from. A fork is resumable, and so is a run with a `key`.
+    async def start(self, request: RunRequest) -> Run:
+        """Admit and begin a run.
 
         Raises InvalidRequest as `checked_options` does, QuotaExceeded, TooManyRuns when no place is
-        free in time,
-        ThreadBusy when a run is on this thread, NotFound where the thread is another's,
-        AlreadyBegun where another run has the `key`.
+        free in time, ThreadBusy when a run is on this thread, NotFound where the thread is
+        another's, AlreadyBegun where another run has the `key`.
         """
-        context = checked_options(context, self._preset, self._services)
+        context = checked_options(request.context, self._preset, self._services)
+        request, owner = replace(request, context=context), request.scope.owner
         await self.quotas.take("runs", owner)
         place = await self.admission.enter(owner, context.deadline_ms / 1000)
         try:
-            run = await self._start_run(
-                workflow, question, context, thread_id, place,
-                detach=detach, resumable=resumable or detach or bool(fork or key), keep=keep,
-                protocol=protocol, fork=fork, key=key,
-            )  # fmt: skip
+            run = self._run(request, self._record(request), place.waited_s)
+            if self._store is not None and request.keep:
+                await self._enter_thread(self._store, run)
             self._go(run, place)
             return run
         except BaseException:
             self.admission.leave(place)
             raise
 
-    async def _start_run(
+    def _run(
         self,
-        workflow: str,
-        question: Question,
-        context: Context,
-        thread_id: str | None,
-        place: Place,
-        *,
-        detach: bool,
-        resumable: bool,
-        keep: bool,
-        protocol: Mapping[str, Any] | None,
-        fork: Fork | None,
-        key: IdempotencyKey | None,
+        request: RunRequest,
+        record: RunRecord,
+        waited_s: float = 0.0,
+        past: Sequence[tuple[float, Event]] = (),
     ) -> Run:
-        record = self._record(
-            workflow, question, context, thread_id, place.owner,
-            detach=detach, protocol=protocol, fork=fork,
-        )  # fmt: skip
-        run = Run(
-            self._graphs[workflow],
+        checkpoints = None
+        if self._store is not None and request.is_resumable:
+            thread = self._store.checkpoint_thread(record.id)
+            checkpoints = Checkpoints(self._store.checkpoints, thread)
+        return Run(
+            self._graphs[request.workflow],
             self._services,
-            question,
-            context,
+            request,
             record,
             tell=self._tell,
             finish=self._finish,
-            waited_s=place.waited_s,
-            is_detached=detach,
-            is_kept=keep,
-            checkpoints=self._checkpoints(record) if resumable and keep else None,
-            fork=fork,
-            keeps_prompts=self._keeps_prompts and keep,
+            waited_s=waited_s,
+            checkpoints=checkpoints,
+            past=past,
+            keeps_prompts=self._keeps_prompts and request.keep,
         )
-        if self._store is not None and keep:
-            await self._enter_thread(self._store, run, key, is_new=thread_id is None)
-        return run
 
-    def _record(
-        self,
-        workflow: str,
-        question: Question,
-        context: Context,
-        thread_id: str | None,
-        owner: str,
-        *,
-        detach: bool,
-        protocol: Mapping[str, Any] | None,
-        fork: Fork | None,
-    ) -> RunRecord:
-        thread_id = thread_id or uuid.uuid4().hex
-        request = {
-            "question": question["question"],
-            "workflow": workflow,
+    def _record(self, request: RunRequest) -> RunRecord:
+        question, context, fork = request.question["question"], request.context, request.fork
+        thread_id = request.thread_id or uuid.uuid4().hex
+        stored = {
+            "question": question,
+            "workflow": request.workflow,
             "thread_id": thread_id,
-            "detach": detach,
-            "collection": asked_collection(),
+            "detach": request.detach,
+            "collection": request.scope.collection,
             "options": context.model_dump(mode="json", exclude_unset=True),
-            **({"protocol": protocol} if protocol else {}),
+            **({"protocol": request.protocol} if request.protocol else {}),
             **({"from_run": {"run_id": fork.run_id, "step": fork.step}} if fork else {}),
         }
         return RunRecord(
             id=uuid.uuid4().hex,
-            owner=owner,
+            owner=request.scope.owner,
             thread_id=thread_id,
-            workflow=workflow,
-            question=question["question"],
-            request=json.dumps(request, ensure_ascii=False),
+            workflow=request.workflow,
+            question=question,
+            request=json.dumps(stored, ensure_ascii=False),
             thresholds=json.dumps(asdict(context.thresholds(self._services.evaluator.thresholds))),
             created_at=time.time(),
         )
-
-    def _checkpoints(self, record: RunRecord) -> Checkpoints | None:
-        if self._store is None:
-            return None
-        thread = self._store.checkpoint_thread(record.id)
-        return Checkpoints(self._store.checkpoints, thread)
 
     def _go(self, run: Run, place: Place) -> None:
         working = copy_context()
@@ -221,10 +163,8 @@ class Runs:
         if self._watching is None and self._store is not None:
             self._watching = asyncio.create_task(self._watch(self._store), name="watch-cancels")
 
-    async def _enter_thread(
-        self, store: Store, run: Run, key: IdempotencyKey | None, is_new: bool
-    ) -> None:
-        if is_new:
+    async def _enter_thread(self, store: Store, run: Run) -> None:
+        if run.request.thread_id is None:
             store.threads.open(run.thread_id, run.record.owner, run.id)
         else:
             await store.threads.take(run.thread_id, run.record.owner, run.id)
@@ -237,7 +177,8 @@ class Runs:
         if not run.is_resumable:
             store.runs.begin(run.record)
             return
-        beginning = store.runs.begin(run.record, as_json(to_jsonable_python(run.question)), key)
+        question = as_json(to_jsonable_python(run.question))
+        beginning = store.runs.begin(run.record, question, run.request.key)
         # Its client may come back for it from now on.
         await self._written(store, f"run {run.id} could not be kept as one to be resumed yet")
         if beginning is not None and not beginning.is_first:
@@ -346,15 +287,21 @@ class Runs:
         return [run for orphan in orphans if (run := await self._resumed(self._store, orphan))]
 
     async def _resumed(self, store: Store, orphan: Orphan) -> Run | None:
-        record, request = orphan.record, json.loads(orphan.record.request)
+        record, stored = orphan.record, json.loads(orphan.record.request)
         try:
-            graph = self._graphs[record.workflow]
             # Thresholds were resolved when it began.
-            options = {**request["options"], **json.loads(record.thresholds)}
-            context = Context.model_validate(options)
-            checkpoints = Checkpoints(store.checkpoints, store.checkpoint_thread(record.id))
+            options = {**stored["options"], **json.loads(record.thresholds)}
+            request = RunRequest(
+                record.workflow,
+                json.loads(orphan.question),
+                Context.model_validate(options),
+                Scope(record.owner, (stored.get("collection", DEFAULT_COLLECTION),)),
+                record.thread_id,
+                detach=True,
+            )
+            run = self._run(request, record, past=orphan.events)
             former = store.checkpoint_thread(record.id, orphan.former_process)
-            await store.checkpoints.acopy_thread(former, checkpoints.thread)
+            await store.checkpoints.acopy_thread(former, store.checkpoint_thread(record.id))
             await store.checkpoints.adelete_thread(former)
         except Exception:
             log.exception("run %s cannot be resumed", record.id)
@@ -363,29 +310,13 @@ class Runs:
             turn = store.threads.unanswered(record)
             store.runs.end(record.id, None, last, turn, is_cancelled=False)
             return None
-        run = Run(
-            graph,
-            self._services,
-            cast("Question", json.loads(orphan.question)),
-            context,
-            record,
-            tell=self._tell,
-            finish=self._finish,
-            is_detached=True,
-            checkpoints=checkpoints,
-            past=orphan.events,
-            keeps_prompts=self._keeps_prompts,
-        )
         log.warning(
             "run resumed",
             extra={"fields": {"run_id": run.id, "owner": record.owner, "times": orphan.times}},
         )
-        as_owner = copy_context()
-        as_owner.run(visible_to.set, record.owner)
-        as_owner.run(seen_collections.set, (request.get("collection", DEFAULT_COLLECTION),))
-        event = RunEvent(run_id=run.id, thread_id=run.thread_id, workflow=run.workflow)
-        as_owner.run(self._observe, run.id, event)
-        as_owner.run(self._go, run, self.admission.place(record.owner))
+        as_its_own = copy_context()  # whoever hears of it may listen to its model calls
+        as_its_own.run(self._observe, run.id, run.beginning)
+        as_its_own.run(self._go, run, self.admission.place(record.owner))
         return run
 
     async def _watch(self, store: Store) -> None:

@@ -22,6 +22,7 @@ from app.observability.model_calls import ModelCall
 from app.resilience.deadline import run_ends_at
 from app.runs.fork import Fork
 from app.runs.prompts import PromptRecorder
+from app.runs.request import RunRequest
 from app.schemas import ask
 from app.schemas.runs import SentPrompt
 from app.storage.runs import RunRecord
@@ -30,7 +31,7 @@ from graphs.generation.prompts import one_nonce
 from graphs.ports import Services
 from graphs.reflection.scores import early_answer
 from graphs.reflection.verdict import verdict_of
-from graphs.state import Answer, Context, Question
+from graphs.state import Answer, Question
 from graphs.text.citations import without_markers
 from graphs.text.inert_markup import told_once
 from graphs.text.sentences import plain
@@ -128,33 +129,30 @@ class Run:
         self,
         graph: Graph,
         services: Services,
-        question: Question,
-        context: Context,
+        request: RunRequest,
         record: RunRecord,
         *,
         tell: Tell,
         finish: Finish,
         waited_s: float = 0.0,
-        is_detached: bool = False,
-        is_kept: bool = True,
         checkpoints: Checkpoints | None = None,
         past: Sequence[tuple[float, ask.Event]] = (),
-        fork: Fork | None = None,
         keeps_prompts: bool = False,
     ) -> None:
         self.id, self.thread_id, self.workflow = record.id, record.thread_id, record.workflow
-        self.question, self.record, self._context = question, record, context
+        self.request, self.record, self.question = request, record, request.question
+        self._context = request.context.within(request.scope)
         self.response: ask.AskResponse | None = None
         self.is_cancelled = False
         self.is_ending = False
         self.is_handed_over = False
         self.is_shared = False
         """Another request waits for it: it goes on when the client that began it leaves."""
-        self.is_kept = is_kept
+        self.is_kept = request.keep
         self.is_resumable = checkpoints is not None
-        self.is_detached = is_detached and self.is_resumable
+        self.is_detached = request.detach and self.is_resumable
         self._graph, self._services, self._waited_s = graph, services, waited_s
-        self._thresholds = context.thresholds(services.evaluator.thresholds)
+        self._thresholds = self._context.thresholds(services.evaluator.thresholds)
         self._tell_others, self._finish, self._checkpoints = tell, finish, checkpoints
         self._events: list[ask.Event] = []
         self._more, self._done = asyncio.Event(), asyncio.Event()
@@ -168,7 +166,7 @@ class Run:
         self._texts: dict[int, str] = {}
         self._held: ask.TokenEvent | None = None
         self._holding: asyncio.TimerHandle | None = None
-        self._is_taken_up, self._fork = bool(past), fork
+        self._is_taken_up, self._fork = bool(past), request.fork
         self._prompts = PromptRecorder() if keeps_prompts else None
         for _, event in past:
             self._recall(event)
@@ -186,8 +184,7 @@ class Run:
     async def execute(self) -> None:
         """Runs the graph to its end or its deadline; every outcome becomes events."""
         if not self._is_taken_up:
-            fields = {"run_id": self.id, "thread_id": self.thread_id, "workflow": self.workflow}
-            self._tell(ask.RunEvent(**fields))
+            self._tell(self.beginning)
         if self._prompts is not None:
             model_calls.listen(self._prompts.hear)
         model_calls.listen(self._count_broken_off)
@@ -248,6 +245,16 @@ class Run:
         self.is_handed_over, self._held = True, None
         self._done.set()
         self._more.set()
+
+    @property
+    def beginning(self) -> ask.RunEvent:
+        """Its first event."""
+        return ask.RunEvent(
+            run_id=self.id,
+            thread_id=self.thread_id,
+            workflow=self.workflow,
+            owner=self.record.owner,
+        )
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -440,7 +447,7 @@ class Run:
             return
         places = [Passage(it.strip_id, it.text, it.title, it.source) for it in cited]
         try:
-            images = await index.images_of(places)
+            images = await index.images_of(places, self.request.scope)
         except RetrieverFailed as error:
             self._state["degraded"] = [*self._state.get("degraded", ()), error.degraded]
         else:

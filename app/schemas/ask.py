@@ -278,6 +278,7 @@ class RunEvent(Event):
     run_id: str
     thread_id: str
     workflow: str
+    owner: str = Field("", exclude=True, description="For listeners alone: it is not sent.")
 
 
 class StepEvent(Event):

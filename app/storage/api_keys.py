@@ -26,10 +26,10 @@ from app.errors import (
     ServiceError,
 )
 from app.observability.audit import audit
-from app.retrieval.index import DEFAULT_COLLECTION
 from app.schemas.ask import COLLECTION_RULE, CollectionName
 from app.storage.database import metadata, now, reading
 from app.storage.signed_addresses import AddressSigner, SignedQuery
+from graphs.options import DEFAULT_COLLECTION
 
 log = logging.getLogger(__name__)
 

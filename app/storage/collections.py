@@ -9,13 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.errors import CollectionRefused, CollectionUnknown
 from app.ingest.uploads import SharedDocument, Uploads
 from app.retrieval.index import (
-    DEFAULT_COLLECTION,
     STORAGE_ERRORS,
     IndexMismatch,
     StoredCollection,
 )
 from app.storage.api_keys import Caller
 from app.storage.database import metadata, now, reading
+from graphs.options import DEFAULT_COLLECTION, Scope
 
 NAMED = sa.Table(
     "collections",
@@ -32,6 +32,10 @@ class Collections:
 
     def __init__(self, engine: AsyncEngine, uploads: Uploads | None) -> None:
         self._engine, self._uploads = engine, uploads
+
+    async def scope(self, caller: Caller, name: str | None) -> Scope:
+        """What a question of the caller's is asked of. Raises as `chosen` does."""
+        return Scope(caller.owner, (await self.chosen(caller, name),))
 
     async def chosen(self, caller: Caller, name: str | None) -> str:
         """The one to ask or list, the caller's default where none is named.

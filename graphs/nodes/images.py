@@ -33,8 +33,9 @@ async def search_images(state: State, runtime: Runtime[Context], *, services: Se
 
 async def match_image(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """Image to text: captions of the images near the question's. Raises InvalidImage."""
+    context = options_of(runtime)
     try:
-        passages = await _index(services).match(state["image"], options_of(runtime).retrieve_k)
+        passages = await _index(services).match(state["image"], context.retrieve_k, context.scope)
     except RetrieverFailed as error:
         return {"documents": [], "degraded": [error.degraded]}
     return {"documents": list(passages)}
@@ -71,7 +72,7 @@ async def return_stored(state: State, runtime: Runtime[Context], *, services: Se
     """The nearest stored image, and its caption with its source as the answer."""
     best = state["documents"][:1]
     try:
-        images = await _index(services).images_of(best)
+        images = await _index(services).images_of(best, options_of(runtime).scope)
     except RetrieverFailed as error:
         plan = plan_of(state, options_of(runtime), services)
         return {**_abstained(plan, runtime, "no_image"), "degraded": [error.degraded]}

@@ -158,4 +158,4 @@ async def _scores(
         return values, Usage(scored_pairs=len(pairs))
     if services.lexical is None:
         raise RetrieverFailed("The knowledge base keeps no term weights to rerank by.")
-    return await services.lexical.rerank(questions[0], passages), Usage()
+    return await services.lexical.rerank(questions[0], passages, context.scope), Usage()

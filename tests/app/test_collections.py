@@ -1,5 +1,6 @@
 """Collections through the service: each sees, keeps and deletes its own documents alone."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +11,17 @@ import pytest
 from sqlalchemy import text
 
 from app.main import create_app
-from app.retrieval.index import asked_collection, within
 from app.settings import Settings
 from app.storage.api_keys import KeyRing, add_key, list_keys
 from app.storage.database import open_engine
-from graphs.types import Scores, Task
+from graphs.options import Scope, Search
+from graphs.types import Passage
 from tests.app.keys import key_of
 from tests.app.serving import Serving
 from tests.app.test_durable_runs import Halting, begun, gone, runs_of
 from tests.app.test_lasting import opened
+from tests.fakes import FakeRetriever
+from tests.umbra import TOWER
 
 LAMP = "# Lamps\n\nThe lamp of Arbor burns whale oil.\n"
 ABOUT_LAMP = "What does the lamp of Arbor burn?"
@@ -288,27 +291,37 @@ async def test_keys_made_before_there_were_collections_are_not_limited(tmp_path:
 
 
 @dataclass
-class Noting(Halting):
-    """Notes which collection is seen where it is asked."""
+class Noting(FakeRetriever):
+    """Notes whose documents are searched; where it hangs, no search ends."""
 
-    seen: set[str] = field(default_factory=set)
+    hangs: bool = False
+    is_there: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
-        self.seen.add(asked_collection())
-        return await super().score(task, pairs)
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
+        found = await super().retrieve(query, k, search)
+        self.is_there.set()
+        if self.hangs:
+            await asyncio.Event().wait()
+        return found
+
+    @property
+    def scopes(self) -> set[Scope]:
+        return {search.scope for search in self.searches if search}
 
 
-async def test_a_run_that_is_resumed_stays_in_its_collection(tmp_path: Path) -> None:
-    killed, later = Noting(halts_at=1), Noting()
+async def test_a_run_that_is_resumed_keeps_its_owner_and_collection(tmp_path: Path) -> None:
+    killed, later = Noting([TOWER], hangs=True), Noting([TOWER])
     async with opened(tmp_path) as (store, engine), opened(tmp_path) as (other, _):
-        former, latter = runs_of(killed, store), runs_of(later, other)
-        with within("手册"):
-            await begun(former, ABOUT_LAMP, detach=True)
+        former = runs_of(Halting(), store, killed)
+        latter = runs_of(Halting(), other, later)
+        scope = Scope("ann", ("手册",))
+        await begun(former, ABOUT_LAMP, scope, detach=True)
         await killed.is_there.wait()
         await gone(engine, store)
         (resumed,) = await latter.take_over(1)
         await resumed.all_events()
-        assert killed.seen == later.seen == {"手册"}
+        assert killed.scopes == later.scopes == {scope}
+        assert resumed.record.owner == "ann"
         await former.aclose()
         await latter.aclose()
 

@@ -12,11 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.runs.fork import fork_of
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, Event, StepEvent
 from app.storage.database import reading
 from app.storage.lifecycle import Store
 from app.storage.tables import PROCESSES, RESUMABLE
+from graphs.options import Scope
 from graphs.state import Context, Question
 from graphs.types import Scores, Task
 from graphs.workflows.self_crag import build_self_crag
@@ -46,14 +48,16 @@ class Halting(fakes.FakeEvaluator):
         return await super().score(task, pairs)
 
 
-def runs_of(evaluator: Halting, store: Store) -> Runs:
-    services = fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=evaluator)
+def runs_of(evaluator: Halting, store: Store, retriever: fakes.FakeRetriever | None = None) -> Runs:
+    chosen = retriever or fakes.FakeRetriever([TOWER, TURM])
+    services = fakes.services(chosen, evaluator=evaluator)
     return Runs({"self_crag": build_self_crag(services)}, services, 4, store)
 
 
-async def begun(runs: Runs, question: str, **how: Any) -> Run:
+async def begun(runs: Runs, question: str, scope: Scope | None = None, **how: Any) -> Run:
+    context = Context(retrieval="always")
     return await runs.start(
-        "self_crag", Question(question=question), Context(retrieval="always"), **how
+        RunRequest("self_crag", Question(question=question), context, scope or Scope(), **how)
     )
 
 
@@ -153,7 +157,9 @@ async def test_a_fork_goes_on_behind_the_step_that_it_began_with(tmp_path: Path)
         fork = fork_of(first.id, ENGLISH, found, "grade", context, services)
         evaluator.halts_at = len(evaluator.asked) + 1
         question = Question(question=ENGLISH, history=[])
-        await former.start("self_crag", question, context, detach=True, fork=fork)
+        await former.start(
+            RunRequest("self_crag", question, context, Scope(), detach=True, fork=fork)
+        )
         await evaluator.is_there.wait()
         await asyncio.sleep(0.1)
         await gone(engine, store)

@@ -8,9 +8,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.settings import Settings
 from app.storage.lifecycle import Store
+from graphs.options import Scope
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
@@ -65,7 +67,9 @@ def test_a_thread_just_opened_is_busy_at_another_service(
 
 async def taken_for_gone(store: Store, other: Store, runs: Runs, engine: AsyncEngine) -> Run:
     """A run of ann's on the thread `t` that has ended after another process gave it up."""
-    run = await runs.start("crag", Question(question=ENGLISH), Context(), "t", owner="ann")
+    run = await runs.start(
+        RunRequest("crag", Question(question=ENGLISH), Context(), Scope("ann"), "t")
+    )
     await asyncio.sleep(0.1)
     await store.writer.flush()
     lost = await other.runs.lose([store.process])
@@ -84,7 +88,9 @@ async def test_a_conversation_given_up_wrongly_stays_its_owners(tmp_path: Path) 
     async with opened(tmp_path) as (other, engine), opened(tmp_path) as (store, _):
         runs = Runs({"crag": build_crag(services)}, services, 2, store)
         run = await taken_for_gone(store, other, runs, engine)
-        later = await runs.start("crag", Question(question=ENGLISH), Context(), "t", owner="ann")
+        later = await runs.start(
+            RunRequest("crag", Question(question=ENGLISH), Context(), Scope("ann"), "t")
+        )
         await runs.cancel(later)
         await runs.aclose()
         await store.writer.flush()

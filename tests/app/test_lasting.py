@@ -15,10 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import StartFailed
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.database import BatchWriter, database_url, now, open_engine, reading
 from app.storage.lifecycle import Store, open_store
 from app.storage.tables import EVENTS, PROCESSES, RUNS, THREADS
+from graphs.options import Scope
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
@@ -47,7 +49,7 @@ async def asked(store: Store, times: int = 1) -> list[str]:
     runs = Runs({"crag": build_crag(services)}, services, times, store)
     ids = []
     for _ in range(times):
-        run = await runs.start("crag", Question(question=ENGLISH), Context())
+        run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
         ids.append(run.id)
         assert [event.name async for _, event in run.follow()][-1] == "done"
     await runs.aclose()
@@ -110,7 +112,7 @@ async def assert_forgotten_process_comes_back(question: str, folder: Path, addre
         opened(folder, database_url=address) as (store, _),
     ):
         runs = Runs({"crag": build_crag(services)}, services, 1, store)
-        run = await runs.start("crag", Question(question=question), Context())
+        run = await runs.start(RunRequest("crag", Question(question=question), Context(), Scope()))
         await asyncio.sleep(0.2)
         await store.writer.flush()
         async with engine.begin() as connection:
@@ -142,7 +144,9 @@ async def test_a_turn_is_kept_once_the_database_can_be_written_again(tmp_path: P
         for question, name, away in ((ENGLISH, "turns", "away"), (CHINESE, "away", "turns")):
             async with engine.begin() as connection:
                 await connection.execute(text(f"ALTER TABLE {name} RENAME TO {away}"))
-            run = await runs.start("crag", Question(question=question), Context(), thread_id)
+            run = await runs.start(
+                RunRequest("crag", Question(question=question), Context(), Scope(), thread_id)
+            )
             thread_id = run.thread_id
             names = [event.name async for _, event in run.follow()]
             assert names[-2:] == ["answer", "done"]
@@ -159,7 +163,7 @@ async def test_answers_go_on_while_the_database_fails(tmp_path: Path) -> None:
             await connection.execute(text("ALTER TABLE events RENAME TO away"))
         services = parts()
         runs = Runs({"crag": build_crag(services)}, services, 1, store)
-        run = await runs.start("crag", Question(question=ENGLISH), Context())
+        run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
         names = [event.name async for _, event in run.follow()]
         assert names[-2:] == ["answer", "done"]
         async with engine.begin() as connection:
@@ -231,7 +235,9 @@ async def run_and_tell(folder: Path, telling: Connection) -> None:
     )
     async with opened(folder) as (store, _):
         runs = Runs({"crag": build_crag(slow)}, slow, 1, store)
-        run = await runs.start("crag", Question(question=ENGLISH), Context(), "t")
+        run = await runs.start(
+            RunRequest("crag", Question(question=ENGLISH), Context(), Scope(), "t")
+        )
         await asyncio.sleep(0.2)
         await store.writer.flush()
         telling.send(run.id)

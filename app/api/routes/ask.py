@@ -21,9 +21,9 @@ from app.api.problems import problem_response, problems
 from app.api.sse import EVENT_STREAM, RUN_HEADER, EventStream, stream_of, while_client_stays
 from app.errors import AlreadyBegun, InvalidRequest
 from app.protocols.messages import DialogueTurn, image_of, question_of
-from app.retrieval.index import within
 from app.runs import replay
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.schemas.ask import (
     MAX_IMAGE_CHARS,
     AnswerEvent,
@@ -96,17 +96,18 @@ async def ask(
     if body.image:
         question["image"] = await plain_image(body.image, workflow, services, "#/image")
     try:
-        with within(await collections.chosen(caller, body.collection)):
-            run = await runs.start(
+        run = await runs.start(
+            RunRequest(
                 workflow,
                 question,
                 body.options,
+                await collections.scope(caller, body.collection),
                 body.thread_id,
-                owner=caller.owner,
                 detach=body.detach,
                 resumable=is_streamed,  # by Last-Event-ID
                 key=key,
             )
+        )
     except AlreadyBegun:
         if run_id := await begun_before(store, caller.owner, key):
             return await told_again(request, run_id, runs, store, is_streamed)

@@ -17,10 +17,10 @@ from app.api.dependencies import (
 from app.api.problems import problems
 from app.api.routes.ask import REFUSALS, accepts_events, whole
 from app.api.sse import EVENT_STREAM, EventStream, stream_of, while_client_stays
-from app.retrieval.index import within
 from app.runs import replay
 from app.runs.fork import fork_of
 from app.runs.prompts import unpacked
+from app.runs.request import RunRequest
 from app.schemas.ask import AskResponse, ThreadId, as_json
 from app.schemas.runs import (
     Feedback,
@@ -161,10 +161,10 @@ async def fork_run(
     )
     question = Question(question=row["question"], history=fork.state["history"])
     is_streamed = body.stream or accepts_events(request)
-    with within(await collections.chosen(caller, original.get("collection"))):
-        run = await runs.start(
-            row["workflow"], question, context, owner=caller.owner, detach=body.detach, fork=fork
-        )
+    scope = await collections.scope(caller, original.get("collection"))
+    run = await runs.start(
+        RunRequest(row["workflow"], question, context, scope, detach=body.detach, fork=fork)
+    )
     if is_streamed:
         return EventStream(run, runs, body.detach)
     return await while_client_stays(request, whole(request, run.outcome()), run, runs, body.detach)

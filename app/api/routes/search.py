@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from app.api.dependencies import CurrentCaller, LiveCollections, LiveRuns
 from app.api.problems import problem_response, problems
 from app.api.sse import while_client_stays
-from app.retrieval.index import within
+from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.runs.search import SEARCH, corrected_knowledge
 from app.schemas.ask import ErrorEvent, SearchRequest, SearchResponse
@@ -28,10 +28,9 @@ async def search(
 
     No language model is asked, but for a grader that is one.
     """
-    with within(await collections.chosen(caller, body.collection)):
-        run = await runs.start(
-            SEARCH, Question(question=body.question), body.options, owner=caller.owner
-        )
+    scope = await collections.scope(caller, body.collection)
+    question = Question(question=body.question)
+    run = await runs.start(RunRequest(SEARCH, question, body.options, scope))
 
     async def reply(run: Run) -> Response:
         result = await corrected_knowledge(run)

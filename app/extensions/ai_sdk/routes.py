@@ -14,7 +14,7 @@ from app.api.routes.ask import REFUSALS, asked_of, built
 from app.api.sse import EVENT_STREAM, EventStream
 from app.extensions.ai_sdk.stream import HEADERS, UIParts, UIRequest
 from app.protocols.messages import prefer_thread
-from app.retrieval.index import within
+from app.runs.request import RunRequest
 from graphs.workflows.registry import IMAGE_WORKFLOW
 
 router = APIRouter(tags=["AI SDK"])
@@ -47,8 +47,8 @@ async def ask_ui(
     question = await asked_of(body.turns(workflow), workflow, services)
     if body.trigger != REGENERATE:
         prefer_thread(question)
-    with within(await collections.chosen(caller, body.collection)):
-        run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
+    scope = await collections.scope(caller, body.collection)
+    run = await runs.start(RunRequest(workflow, question, body.options, scope, body.id))
     parts = UIParts(question["question"], body.drafts, addresses)
     return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
 

@@ -29,7 +29,6 @@ from app.extensions.evaluation.runner import EvaluationRequest, model_calls
 from app.extensions.evaluation.storage import Evaluations
 from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads
-from app.retrieval.index import within
 from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
 from app.settings import Settings
@@ -37,6 +36,7 @@ from app.storage.api_keys import Caller
 from app.storage.collections import Collections
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
+from graphs.options import Scope
 from graphs.ports import Services
 from graphs.types import Language
 from graphs.workflows.registry import WORKFLOWS
@@ -108,7 +108,7 @@ def make_questions(file: Path, most: int, collection: str | None) -> None:
 async def _evaluate(
     settings: Settings, request: EvaluationRequest, options: Options, baseline: Any
 ) -> EvaluationReport:
-    async with _open(settings, request.collection, options.parallel) as jobs:
+    async with _open(settings, request.collection, options.parallel) as (jobs, scope):
         _confirm(request, jobs.services, options)
         columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as bar:
@@ -117,7 +117,7 @@ async def _evaluate(
             async def progress(done: int, _total: int) -> None:
                 bar.update(task, completed=done)
 
-            evaluation = await jobs.begin(request, progress=progress)
+            evaluation = await jobs.begin(request, scope, progress)
             try:
                 await jobs.finished(evaluation)
             finally:
@@ -130,17 +130,17 @@ async def _evaluate(
 
 
 async def _make(settings: Settings, most: int, collection: str | None) -> list[EvaluationQuestion]:
-    async with _open(settings, collection, 1) as jobs:
+    async with _open(settings, collection, 1) as (jobs, scope):
         retriever = jobs.services.retriever
         if not isinstance(retriever, HybridRetriever):
             fail("the knowledge base of these settings cannot be listed")
-        return await first_questions(retriever.index, most, jobs.services.chat)
+        return await first_questions(retriever.index, scope, most, jobs.services.chat)
 
 
 @asynccontextmanager
 async def _open(
     settings: Settings, collection: str | None, parallel: int
-) -> AsyncIterator[EvaluationJobs]:
+) -> AsyncIterator[tuple[EvaluationJobs, Scope]]:
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with (
         open_services(settings) as services,
@@ -152,10 +152,9 @@ async def _open(
         uploads = uploads_into(services.retriever, settings)
         evaluations = Evaluations(engine, store.process)
         jobs = EvaluationJobs(runs, services, evaluations, parallel)
-        chosen = await Collections(engine, uploads).chosen(Caller(), collection)
+        scope = await Collections(engine, uploads).scope(Caller(), collection)
         try:
-            with within(chosen):
-                yield jobs
+            yield jobs, scope
         finally:
             await jobs.aclose()
             await runs.aclose()

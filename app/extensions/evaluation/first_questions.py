@@ -16,6 +16,7 @@ from graphs.generation.prompts import (
     question_what,
     text_of,
 )
+from graphs.options import Scope
 from graphs.text.language import language_of
 from graphs.text.sentences import sentences, word_count
 
@@ -28,14 +29,14 @@ MAX_TRIES = 5
 class Library(Protocol):
     """The documents to ask about."""
 
-    async def documents(self) -> Sequence[StoredDocument]: ...
+    async def documents(self, scope: Scope) -> Sequence[StoredDocument]: ...
     async def chunks_of(
-        self, document_id: str, names: Sequence[str]
+        self, document_id: str, names: Sequence[str], scope: Scope
     ) -> Sequence[Mapping[str, Any]]: ...
 
 
 async def first_questions(
-    library: Library, most: int, chat: BaseChatModel | None = None
+    library: Library, scope: Scope, most: int, chat: BaseChatModel | None = None
 ) -> list[EvaluationQuestion]:
     """At most `most`, spread over the documents, the same for the same documents.
 
@@ -43,9 +44,9 @@ async def first_questions(
     whose text begins with its heading, has its first sentence as gold answer. Their gold source is
     the document.
     """
-    documents = sorted(await library.documents(), key=lambda it: _order(it.id))
+    documents = sorted(await library.documents(scope), key=lambda it: _order(it.id))
     questions: dict[str, EvaluationQuestion] = {}
-    async for document, chunk in _chunks(library, documents, most * MAX_TRIES):
+    async for document, chunk in _chunks(library, scope, documents, most * MAX_TRIES):
         if len(questions) == most:
             break
         text, answers = await _question(document.title, chunk, chat)
@@ -61,7 +62,7 @@ async def first_questions(
 
 
 async def _chunks(
-    library: Library, documents: Sequence[StoredDocument], most: int
+    library: Library, scope: Scope, documents: Sequence[StoredDocument], most: int
 ) -> AsyncIterator[tuple[StoredDocument, Mapping[str, Any]]]:
     """One of each document, then another of each, those first that have headings."""
     tried, turn, left = 0, 0, list(documents)
@@ -71,7 +72,7 @@ async def _chunks(
             if tried == most:
                 return
             tried += 1
-            chunks = await library.chunks_of(document.id, ["id", "text", "heading"])
+            chunks = await library.chunks_of(document.id, ["id", "text", "heading"], scope)
             long = [chunk for chunk in chunks if word_count(chunk["text"]) >= MIN_WORDS]
             long.sort(key=lambda chunk: (not chunk["heading"], _order(chunk["id"])))
             if turn < len(long):

@@ -26,6 +26,7 @@ from app.extensions.evaluation.storage import Evaluations
 from app.retrieval.index import StoredDocument
 from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
+from graphs.options import Scope
 from graphs.ports import Services
 
 log = logging.getLogger(__name__)
@@ -34,10 +35,7 @@ Progress = Callable[[int, int], Awaitable[None]]
 
 
 class EvaluationJobs:
-    """Evaluations run beside questions, `parallel` answers at a time, and take their places last.
-
-    Whoever begins one has entered its owner and collection: see `visible_to` and `within`.
-    """
+    """Evaluations run beside questions, `parallel` answers at a time, and take places last."""
 
     def __init__(
         self, runs: Runs, services: Services, store: Evaluations, parallel: int = 1
@@ -48,7 +46,7 @@ class EvaluationJobs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def begin(
-        self, request: EvaluationRequest, owner: str = "", progress: Progress | None = None
+        self, request: EvaluationRequest, scope: Scope, progress: Progress | None = None
     ) -> str:
         """Its id; it goes on in the background. Raises InvalidRequest."""
         if request.judge == "model" and self.services.chat is None:
@@ -56,8 +54,8 @@ class EvaluationJobs:
         whole = request.model_copy(update={"variants": request.variants})  # also by default
         payload = whole.model_dump(mode="json", exclude_unset=True)
         total = len(request.cells)
-        evaluation_id = await self.store.begin(owner, request.name, total, payload)
-        task = asyncio.create_task(self._carry_out(evaluation_id, request, owner, progress))
+        evaluation_id = await self.store.begin(scope.owner, request.name, total, payload)
+        task = asyncio.create_task(self._carry_out(evaluation_id, request, scope, progress))
         self._tasks[evaluation_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(evaluation_id, None))
         return evaluation_id
@@ -111,15 +109,19 @@ class EvaluationJobs:
         return EvaluationReport(request, answers, results, times, proposal, calibrates, compared)
 
     async def _carry_out(
-        self, evaluation_id: str, request: EvaluationRequest, owner: str, progress: Progress | None
+        self,
+        evaluation_id: str,
+        request: EvaluationRequest,
+        scope: Scope,
+        progress: Progress | None,
     ) -> None:
         try:
             retriever = self.services.retriever
             documents: Sequence[StoredDocument] = ()
             if isinstance(retriever, HybridRetriever):
-                documents = await retriever.index.documents()
+                documents = await retriever.index.documents(scope)
             fingerprint = await asyncio.to_thread(fingerprint_of, self.services, documents)
-            answers = await self._answers(evaluation_id, request, owner, fingerprint, progress)
+            answers = await self._answers(evaluation_id, request, scope, fingerprint, progress)
             keys = keys_of(request, fingerprint)
             results = {
                 "results": await asyncio.to_thread(results_of, request, answers, fingerprint),
@@ -144,7 +146,7 @@ class EvaluationJobs:
         self,
         evaluation_id: str,
         request: EvaluationRequest,
-        owner: str,
+        scope: Scope,
         fingerprint: Mapping[str, Any],
         progress: Progress | None,
     ) -> list[Answered]:
@@ -154,7 +156,7 @@ class EvaluationJobs:
         """
         judge = judge_of(request.judge, self.services)
         cells, keys = request.cells, keys_of(request, fingerprint)
-        known = await self.store.known(owner, keys)
+        known = await self.store.known(scope.owner, keys)
         done, free, saved = 0, asyncio.Semaphore(self._parallel), set[str]()
 
         async def cell(key: str, question: EvaluationQuestion, variant: Variant) -> Answered:
@@ -163,7 +165,7 @@ class EvaluationJobs:
                 it = Answered.model_validate(known[key]).called(question, variant)
             else:
                 async with free:
-                    it = await answered(question, variant, self._runs, judge, owner)
+                    it = await answered(question, variant, self._runs, judge, scope)
             if it.outcome is not None and it.failure is None:
                 it.measures = measured(question, it.outcome, it.judged)
                 if key not in saved:

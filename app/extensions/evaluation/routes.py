@@ -23,7 +23,6 @@ from app.extensions.evaluation.schemas import (
     EvaluationState,
     EvaluationSummary,
 )
-from app.retrieval.index import within
 from app.runs.replay import iso
 
 router = APIRouter(prefix="/evaluations", tags=["evaluations"])
@@ -68,9 +67,8 @@ async def begin_evaluation(
     when the same one is begun again.
     """
     with mapped():
-        chosen = await collections.chosen(caller, body.collection)
-    with within(chosen):
-        evaluation_id = await evaluations.begin(body, caller.owner)
+        scope = await collections.scope(caller, body.collection)
+    evaluation_id = await evaluations.begin(body, scope)
     return _summary(await evaluations.store.get(evaluation_id, caller.owner))
 
 

@@ -24,9 +24,10 @@ from app.extensions.evaluation.measures import Judged, Outcome
 from app.extensions.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion
 from app.retrieval.index import StoredDocument
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.schemas.ask import AnswerEvent, CollectionName
 from graphs.errors import CriticFailed, EvaluatorFailed, GeneratorFailed
-from graphs.options import Context
+from graphs.options import Context, Scope
 from graphs.ports import Services
 from graphs.state import Question
 from graphs.workflows.registry import WORKFLOWS
@@ -157,17 +158,16 @@ def model_calls(request: EvaluationRequest, services: Services) -> int:
 
 
 async def answered(
-    question: EvaluationQuestion, variant: Variant, runs: Runs, judge: Judge | None, owner: str
+    question: EvaluationQuestion, variant: Variant, runs: Runs, judge: Judge | None, scope: Scope
 ) -> Answered:
     """A run and what the judge says of it; it waits for its place behind whoever asks beside."""
     it = Answered(question=question.id, variant=variant.name)
+    payload = Question(question=question.question)
+    request = RunRequest(variant.workflow, payload, variant.options, scope, keep=False)
     started, run = time.perf_counter(), None
     while run is None:
         try:
-            payload = Question(question=question.question)
-            run = await runs.start(
-                variant.workflow, payload, variant.options, owner=owner, keep=False
-            )
+            run = await runs.start(request)
         except (TooManyRuns, QuotaExceeded) as error:
             await asyncio.sleep(float(error.headers["Retry-After"]))
     event = await run.outcome()

@@ -28,9 +28,9 @@ from app.api.routes import runs as native
 from app.api.sse import EventStream, stream_of, while_client_stays
 from app.errors import NotFound, ThreadExists
 from app.extensions.langgraph_api import protocol
-from app.retrieval.index import within
 from app.runs import replay
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, ThreadId, as_json
 from app.storage.api_keys import Caller
@@ -89,19 +89,20 @@ class Backend:
         workflow = self.workflow(payload.assistant_id)
         question = payload.input.as_question()
         name = payload.config.configurable.collection
-        collection = await self.collections.chosen(self.caller, name)
+        scope = await self.collections.scope(self.caller, name)
         missing_ok = payload.if_not_exists == "create"
         turns = await self.turns(thread_id, missing_ok=missing_ok) if thread_id else []
-        with within(collection):
-            run = await self.runs.start(
+        run = await self.runs.start(
+            RunRequest(
                 workflow,
                 question,
                 payload.options(),
+                scope,
                 thread_id,
-                owner=self.caller.owner,
                 detach=detach,
                 resumable=payload.stream_resumable,
             )
+        )
         return run, [*protocol.dialogue(turns), *payload.input.messages]
 
     async def turns(self, thread_id: str, *, missing_ok: bool = False) -> list[dict[str, Any]]:

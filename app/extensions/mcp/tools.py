@@ -22,8 +22,8 @@ from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing, ServiceEr
 from app.ingest.uploads import UploadBroken, Uploads, UploadTooLarge
 from app.protocols.answers import is_web_address
 from app.protocols.progress_text import ProgressText
-from app.retrieval.index import visible_to, within
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.runs.search import SEARCH, corrected_knowledge
 from app.schemas.ask import (
@@ -242,20 +242,10 @@ async def _run(
     tell: TellProgress,
     outcome: Callable[[Run], Awaitable[T | ErrorEvent]],
 ) -> T:
-    """As its caller: a session's requests are not served in the tasks of their own requests."""
     thread_id = request.thread_id if isinstance(request, AskRequest) else None
-    seen = visible_to.set(caller.owner)
-    try:
-        with within(await parts.collections.chosen(caller, request.collection)):
-            run = await parts.runs.start(
-                workflow,
-                Question(question=request.question),
-                request.options,
-                thread_id,
-                owner=caller.owner,
-            )
-    finally:
-        visible_to.reset(seen)
+    scope = await parts.collections.scope(caller, request.collection)
+    question = Question(question=request.question)
+    run = await parts.runs.start(RunRequest(workflow, question, request.options, scope, thread_id))
     try:
         await _follow(run, tell)
         last = await outcome(run)

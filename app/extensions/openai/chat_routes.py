@@ -1,5 +1,6 @@
 """`/v1`: the workflows as models that any client of OpenAI's chat completions can ask."""
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -23,7 +24,7 @@ from app.extensions.openai import open_webui
 from app.protocols.addresses import Addresses
 from app.protocols.messages import checked, prefer_thread
 from app.protocols.progress_text import ProgressText
-from app.retrieval.index import within
+from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import CollectionName, ErrorEvent, Problem, as_json
 from graphs.options import Context
@@ -99,14 +100,15 @@ async def complete(
     if thread is not None:
         prefer_thread(question)
     chat = None if thread else open_webui.thread_of(request.headers)
-    with within(await collections.chosen(caller, collection_of(body))):
-        try:
-            run = await runs.start(name, question, context, thread or chat, owner=caller.owner)
-        except ThreadBusy:
-            if chat is None:
-                raise
-            # Open WebUI asks several models in one chat at once; the messages carry the dialogue.
-            run = await runs.start(name, question, context, owner=caller.owner)
+    scope = await collections.scope(caller, collection_of(body))
+    run_request = RunRequest(name, question, context, scope, thread or chat)
+    try:
+        run = await runs.start(run_request)
+    except ThreadBusy:
+        if chat is None:
+            raise
+        # Open WebUI asks several models in one chat at once; the messages carry the dialogue.
+        run = await runs.start(replace(run_request, thread_id=None))
     text = question["question"]
     if body.stream:
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else openai.Chunks

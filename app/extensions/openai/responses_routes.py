@@ -36,8 +36,8 @@ from app.extensions.openai.responses import (
 )
 from app.protocols.addresses import Addresses
 from app.protocols.messages import MAX_MESSAGES, DialogueTurn, prefer_thread
-from app.retrieval.index import within
 from app.runs import replay
+from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import AskResponse, ErrorEvent, as_json, event_of
 from app.storage.lifecycle import Store
@@ -76,17 +76,19 @@ async def respond(
     name = model(body.model, graphs).id
     _check(body)
     question, thread = await question_and_thread(body, store, caller.owner, services)
-    with within(await collections.chosen(caller, collection_of(body))):
-        run = await runs.start(
+    scope = await collections.scope(caller, collection_of(body))
+    run = await runs.start(
+        RunRequest(
             name,
             question,
             options_of(body),
+            scope,
             thread,
-            owner=caller.owner,
             detach=bool(body.background),
             keep=body.store is not False,
             protocol=echo_of(body).model_dump(exclude_defaults=True),
         )
+    )
     if body.stream:
         encode = ResponseEvents(run.record, addresses)
         return EventStream(run, runs, detach=bool(body.background), encode=encode)

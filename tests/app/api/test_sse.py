@@ -8,7 +8,9 @@ import pytest
 
 from app.api.sse import encoded, followed, never_silent
 from app.runs.manager import Runs
+from app.runs.request import RunRequest
 from app.schemas.ask import StepEvent, TokenEvent
+from graphs.options import Scope
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
@@ -155,7 +157,7 @@ async def test_tokens_that_come_together_are_one_event() -> None:
     chunks = ["The ", *(f"{word}塔 " for word in range(200)), "is tall [1]."]
     parts = fakes.services(fakes.FakeRetriever([TOWER]), chat=fakes.FakeChat(chunks=chunks))
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
     told = await run.all_events()
     tokens = [event for event in told if isinstance(event, TokenEvent)]
 
@@ -211,7 +213,7 @@ async def test_silence_is_filled_with_comments() -> None:
     slow = SlowEvaluator(waiting=Waiting(0.3))
     parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow)
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
     text = "".join([sent async for sent in never_silent(followed(run), 0.05)])
     blocks = [f"{block}\n\n" for block in text.removesuffix("\n\n").split("\n\n")]
 
@@ -223,7 +225,7 @@ async def test_silence_is_filled_with_comments() -> None:
 async def test_a_run_can_be_followed_again_and_from_the_middle() -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]))
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
     first = [item async for item in run.follow()]
 
     assert [item async for item in run.follow()] == first
@@ -234,7 +236,7 @@ async def test_a_run_can_be_followed_again_and_from_the_middle() -> None:
 async def test_what_comes_at_once_is_sent_at_once() -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]))
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
     told = await run.all_events()
 
     assert [batch async for batch in run.follow_together(2)] == [list(enumerate(told))[2:]]

@@ -6,6 +6,7 @@ import pytest
 
 from app.ingest.pipeline import ingest
 from app.retrieval.retriever import HybridRetriever
+from graphs.options import Scope
 
 
 @pytest.fixture
@@ -32,4 +33,4 @@ async def test_a_file_that_cannot_be_read_for_now_is_not_pruned(
     report = await ingest([docs], retriever.index, retriever.segmenter, prune=True)
     (refused,) = report.refused
     assert refused.reason.endswith("; its earlier version stays, for this may pass")
-    assert (report.removed, await retriever.index.count()) == ([], 2)
+    assert (report.removed, await retriever.index.count(Scope())) == ([], 2)

@@ -8,6 +8,7 @@ from app.ingest.files import Report, StateFolder
 from app.ingest.pipeline import LEADS_OUT, ingest
 from app.ingest.uploads import Received, Uploads
 from app.retrieval.retriever import HybridRetriever
+from graphs.options import Scope
 
 KEPT = "lies in the state folder, of which only uploads/shared is read"
 
@@ -44,7 +45,7 @@ async def run(retriever: HybridRetriever, *paths: Path, prune: bool = True) -> R
 
 
 async def sources(retriever: HybridRetriever) -> list[str]:
-    return [document.source for document in await retriever.index.documents()]
+    return [document.source for document in await retriever.index.documents(Scope())]
 
 
 async def test_a_folder_around_the_state_is_read_without_owners_files(

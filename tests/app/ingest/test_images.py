@@ -9,7 +9,7 @@ from PIL import Image
 from app.ingest.pipeline import ingest
 from app.retrieval.images import IMAGE_KEYWORD, ImageStore
 from app.retrieval.retriever import HybridRetriever
-from graphs.options import Filters, Search
+from graphs.options import Filters, Scope, Search
 from tests.app.ingest.word import paragraph
 from tests.app.pictures import drawn, encoded, pdf_with, word_with
 
@@ -53,7 +53,7 @@ async def test_every_kind_of_document_brings_its_images(
     async def captions(query: str) -> dict[str, str]:
         """Of the images found, best first, with the titles of their documents."""
         found = await retriever.retrieve(query, 20, IMAGES_ALONE)
-        stored = {image.id: image for image in store.of_chunks([it.id for it in found])}
+        stored = {image.id: image for image in store.of_chunks([it.id for it in found], Scope())}
         told = [(stored[it.id].caption, it.source.rpartition("/")[2]) for it in found]
         assert "secret.png" not in dict(told).values()
         return {caption: source for caption, source in told if caption}
@@ -75,16 +75,16 @@ async def test_an_image_stands_by_its_text_and_goes_with_its_document(
     store = ImageStore(retriever.index.folder.parent)
     await ingest([shelf / "valve.md"], retriever.index, retriever.segmenter)
     (text,) = await retriever.retrieve("brass valve", 1)
-    (image,) = store.of_chunks([text.id])
+    (image,) = store.of_chunks([text.id], Scope())
     assert (image.near, image.caption) == (text.id, "A valve cut open")
-    kept = store.content(image.id)
+    kept = store.content(image.id, Scope())
     assert kept is not None
     assert Image.open(io.BytesIO(kept)).size == (240, 160)
 
     # A new version of the document has new chunks; what it no longer shows is gone.
     (shelf / "valve.md").write_text("# Valves\n\nThe brass valve is sold.\n")
     await ingest([shelf / "valve.md"], retriever.index, retriever.segmenter)
-    assert store.content(image.id) is None
+    assert store.content(image.id, Scope()) is None
 
     # The caption beside an image counts as part of it.
     lighthouse = shelf / "灯塔.jpg"
@@ -96,4 +96,4 @@ async def test_an_image_stands_by_its_text_and_goes_with_its_document(
     assert found.text == "早晨的灯塔"
     lighthouse.unlink()
     await ingest([shelf], retriever.index, retriever.segmenter, prune=True)
-    assert store.content(found.id) is None
+    assert store.content(found.id, Scope()) is None

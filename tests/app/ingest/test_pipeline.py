@@ -15,6 +15,7 @@ from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
+from graphs.options import Scope
 
 PAGE = "# Page {0}\n\nThe {0} stands in the hall.\n\n## Care\n\nPolish the {0} once a year.\n"
 
@@ -44,7 +45,7 @@ async def test_unchanged_files_are_skipped(retriever: HybridRetriever, docs: Pat
     again = await run(retriever, Path("docs"), docs / "clock.md")
     assert (again.added, again.updated, again.chunks) == ([], [], 0)
     assert again.skipped == first.added
-    assert await retriever.index.count() == 6
+    assert await retriever.index.count(Scope()) == 6
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ async def test_a_changed_file_replaces_all_its_chunks(
     write(docs / "clock.md", "# Clock\n\nIt was sold to a collector.\n")
     report = await run(retriever, docs)
     assert (report.updated, len(report.skipped), report.chunks) == (["docs/clock.md"], 2, 1)
-    assert await retriever.index.count() == 5
+    assert await retriever.index.count(Scope()) == 5
     first, *rest = await retriever.retrieve("Who was the clock sold to?", 10)
     assert first.text == "It was sold to a collector."
     assert "Polish the clock" not in " ".join(passage.text for passage in rest)
@@ -86,7 +87,7 @@ async def test_only_prune_removes_what_is_gone(retriever: HybridRetriever, docs:
     (docs.parent / "other" / "vase.md").unlink()
     assert (await run(retriever, docs)).removed == []
     assert (await run(retriever, docs, prune=True)).removed == ["docs/clock.md"]
-    sources = [document.source for document in await retriever.index.documents()]
+    sources = [document.source for document in await retriever.index.documents(Scope())]
     assert sources == ["docs/mirror.md", "docs/table.md", "other/vase.md"]
 
 
@@ -111,11 +112,11 @@ async def test_a_refused_change_keeps_the_old_document_and_says_so(
     (refused,) = (await run(retriever, docs)).refused
     assert refused.source == "docs/clock.md"
     assert refused.reason == "empty; its earlier version stays, --prune removes it"
-    assert len(await retriever.index.documents()) == 3
+    assert len(await retriever.index.documents(Scope())) == 3
     pruned = await run(retriever, docs, prune=True)
     assert pruned.removed == ["docs/clock.md"]
     assert [refusal.reason for refusal in pruned.refused] == ["empty"]
-    assert [document.source for document in await retriever.index.documents()] == [
+    assert [document.source for document in await retriever.index.documents(Scope())] == [
         "docs/mirror.md",
         "docs/table.md",
     ]
@@ -133,7 +134,9 @@ async def test_a_deleted_folder_or_file_can_be_removed(
     assert (one.removed, one.refused) == (["docs/clock.md"], [])
     rest = await run(retriever, docs, prune=True)
     assert (rest.removed, rest.refused) == (["docs/mirror.md", "docs/table.md"], [])
-    assert [document.source for document in await retriever.index.documents()] == ["docs2/vase.md"]
+    assert [document.source for document in await retriever.index.documents(Scope())] == [
+        "docs2/vase.md"
+    ]
     again = await run(retriever, docs, prune=True)
     assert (again.removed, len(again.refused)) == ([], 1)
 
@@ -147,10 +150,10 @@ async def test_another_working_directory_has_documents_of_its_own(
     monkeypatch.chdir(other)
     report = await run(retriever, Path("docs"), prune=True)
     assert (report.added, report.removed) == ([str(other / "docs" / "clock.md")], [])
-    assert len(await retriever.index.documents()) == 4
+    assert len(await retriever.index.documents(Scope())) == 4
     (other / "docs" / "clock.md").unlink()
     assert (await run(retriever, Path("docs"), prune=True)).removed == report.added
-    assert len(await retriever.index.documents()) == 3
+    assert len(await retriever.index.documents(Scope())) == 3
 
 
 async def test_a_file_keeps_its_source_wherever_it_is_read_from(
@@ -218,7 +221,7 @@ async def test_two_at_once_leave_one_of_each(
     other = HybridRetriever(await open_index(retriever.index.folder, embedder), retriever.segmenter)
     reports = await asyncio.gather(run(retriever, docs), run(other, docs))
     assert sorted(len(report.added) for report in reports) == [0, 3]
-    assert await retriever.index.count() == 6
+    assert await retriever.index.count(Scope()) == 6
 
 
 KILLED = """
@@ -258,12 +261,14 @@ async def test_a_killed_ingest_leaves_whole_documents_and_can_be_repeated(
         env={"PYTHONPATH": str(root)},
     )
     assert killed.returncode == -9
-    documents = await retriever.index.documents()
+    documents = await retriever.index.documents(Scope())
     assert 1 < len(documents) < 15
-    assert await index.count() == sum(document.chunks for document in documents)
+    assert await index.count(Scope()) == sum(document.chunks for document in documents)
     report = await run(retriever, docs)
     assert len(report.added) + len(report.updated) + len(report.skipped) == 15
-    chunks = {document.source: document.chunks for document in await retriever.index.documents()}
+    chunks = {
+        document.source: document.chunks for document in await retriever.index.documents(Scope())
+    }
     assert len(chunks) == 15
     assert chunks.pop("docs/item00.md") == 4
     assert set(chunks.values()) == {2}

@@ -18,6 +18,7 @@ from app.retrieval import lancedb
 from app.retrieval.images import ImageStore
 from app.retrieval.index import IndexUnusable, IngestBusy, StoredDocument, writing
 from app.retrieval.retriever import HybridRetriever
+from graphs.options import Scope
 from tests.app.pictures import drawn, encoded
 
 
@@ -153,7 +154,7 @@ async def test_a_deletion_takes_no_harm_from_tidying_that_fails(
 
     monkeypatch.setattr(retriever.index, "tidy", fails)
     assert await uploads.delete(lamp.id)
-    assert await retriever.index.documents() == []
+    assert await retriever.index.documents(Scope()) == []
     assert "not tidied: no room on the disk" in caplog.text
 
 

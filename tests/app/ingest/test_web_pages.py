@@ -13,6 +13,7 @@ from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.retriever import HybridRetriever
 from app.websearch.html_text import codec_of
 from app.websearch.page import PageReader
+from graphs.options import Scope
 from tests.app.ingest.word import paragraph, word
 from tests.loopback.site import SiteServer
 
@@ -74,7 +75,7 @@ async def test_an_outage_of_the_server_removes_no_page(
     assert report.removed == []
     reason = f"answered {status}" if status else "has no known address"
     assert reasons(report) == {page: f"{reason}; its earlier version stays, for this may pass"}
-    assert await retriever.index.count() == 1
+    assert await retriever.index.count(Scope()) == 1
 
 
 async def test_only_prune_removes_a_page_that_is_gone(
@@ -86,7 +87,7 @@ async def test_only_prune_removes_a_page_that_is_gone(
     kept = await run(retriever, reader, page)
     assert reasons(kept) == {page: "answered 404; its earlier version stays, --prune removes it"}
     assert (await run(retriever, reader, page, prune=True)).removed == [page]
-    assert await retriever.index.count() == 0
+    assert await retriever.index.count(Scope()) == 0
 
 
 @pytest.mark.parametrize(

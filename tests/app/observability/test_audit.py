@@ -12,6 +12,7 @@ from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings
 from app.storage.api_keys import add_key, revoke_key
 from app.storage.database import open_engine
+from graphs.options import Scope
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ async def test_documents_that_come_and_go_are_told(
     lamp.write_text("# Lamp\n\nThe lamp is lit.\n", "utf-8")
 
     await ingest([page], retriever.index, retriever.segmenter)
-    (shared,) = await retriever.index.documents()
+    (shared,) = await retriever.index.documents(Scope())
     await ingest([page], retriever.index, retriever.segmenter)
     page.unlink()
     await ingest([tmp_path / "page.md"], retriever.index, retriever.segmenter, prune=True)

@@ -159,9 +159,9 @@ def test_a_traceback_stays_in_its_json_line(as_json: Written) -> None:
 
 
 def test_a_run_that_is_stopped_ended_as_cancelled(as_json: Written) -> None:
-    run_log = RunLog(lambda: "ann")
+    run_log = RunLog()
     problem = ask.Problem(title="Stopped", status=503, detail="")
-    run_log.observe("r", ask.RunEvent(run_id="r", thread_id="t", workflow="rag"))
+    run_log.observe("r", ask.RunEvent(run_id="r", thread_id="t", workflow="rag", owner="ann"))
     run_log.observe("r", ask.ErrorEvent(problem=problem))
     run_log.observe("r", ask.DoneEvent())
 

@@ -11,6 +11,7 @@ from app.ingest.chunker import Chunking
 from app.ingest.pipeline import ingest
 from app.retrieval.index import Hit
 from app.retrieval.retriever import HybridRetriever, chunk_ids, windows
+from graphs.options import Scope
 from graphs.text.sentences import sentences, token_count
 
 
@@ -106,6 +107,6 @@ async def test_another_way_of_cutting_is_noticed(
     assert (await ingest([file], index, segmenter)).added == [str(file)]
     assert (await ingest([file], index, segmenter, chunking=big)).updated == [str(file)]
     assert (await ingest([file], index, segmenter, chunking=big)).skipped == [str(file)]
-    (document,) = await retriever.index.documents()
+    (document,) = await retriever.index.documents(Scope())
     assert document.chunking == big.name
-    assert await index.count() == document.chunks
+    assert await index.count(Scope()) == document.chunks

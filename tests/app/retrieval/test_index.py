@@ -17,11 +17,9 @@ from app.retrieval.index import (
     StoredDocument,
     open_index,
     renew_index,
-    visible_to,
-    within,
 )
 from app.retrieval.tokenizer import Segmenter
-from graphs.options import Filters
+from graphs.options import Filters, Scope
 
 HOSTILE = ["' OR '1'='1", '" or "1" == "1', "100%", "_", "\\", "a'; drop table --", "%", "\n"]
 
@@ -64,8 +62,10 @@ def writer(index: Index, segmenter: Segmenter) -> Writer:
     return Writer(index, segmenter)
 
 
-async def by_words(index: Index, words: str, filters: Filters | None = None) -> list[Hit]:
-    return await index.search_words(words, "en", 10, filters or Filters())
+async def by_words(
+    index: Index, words: str, filters: Filters | None = None, scope: Scope | None = None
+) -> list[Hit]:
+    return await index.search_words(words, "en", 10, scope or Scope(), filters or Filters())
 
 
 def sources(found: list[Hit] | list[StoredDocument]) -> list[str]:
@@ -80,13 +80,13 @@ async def test_words_and_meaning_find_the_chunk(writer: Writer) -> None:
     assert (hit.source, hit.text, hit.title, hit.heading, hit.position, hit.page) == (
         *("pump.md", "The pump stands in the cellar.", "About", "Part 1", 0, None),
     )
-    (hit,) = await index.search_words("水泵 检修", "zh", 10)
+    (hit,) = await index.search_words("水泵 检修", "zh", 10, Scope())
     assert hit.text == "水泵由林德女士在三月检修。"
     vector = index.embedder.embed(["Mice in the attic"])[0]
-    first, second = await index.search_vector(vector, "en", 10)
+    first, second = await index.search_vector(vector, "en", 10, Scope())
     assert first.text == "Mice live in the attic."
     assert 1 >= first.score > second.score
-    assert await index.count() == 4
+    assert await index.count(Scope()) == 4
 
 
 async def test_what_has_more_of_the_words_comes_first(writer: Writer) -> None:
@@ -102,35 +102,35 @@ async def test_what_has_more_of_the_words_comes_first(writer: Writer) -> None:
 async def test_a_document_is_replaced_as_a_whole(writer: Writer) -> None:
     await writer.put("other.md", "The gate is closed.")
     await writer.put("pump.md", "The pump is old.", "The pump leaks.", "The pump is loud.")
-    before = {document.source: document for document in await writer.index.documents()}
+    before = {document.source: document for document in await writer.index.documents(Scope())}
     pump = before["pump.md"]
     assert (pump.title, pump.chunks, pump.language, pump.bytes) == ("About", 3, "en", 48)
     assert pump.chunking == "sentence-175-v3"
     await writer.put("pump.md", "The pump is new.")
     assert [hit.text for hit in await by_words(writer.index, "pump")] == ["The pump is new."]
-    documents = await writer.index.documents()
+    documents = await writer.index.documents(Scope())
     assert [(document.source, document.chunks) for document in documents] == [
         ("other.md", 1),
         ("pump.md", 1),
     ]
-    assert await writer.index.count() == 2
+    assert await writer.index.count(Scope()) == 2
 
 
 async def test_the_same_document_again_changes_nothing(writer: Writer) -> None:
     for _ in range(2):
         await writer.put("pump.md", "The pump is old.", "The pump leaks.")
-    assert await writer.index.count() == 2
+    assert await writer.index.count(Scope()) == 2
 
 
 async def test_documents_are_deleted_and_counted(writer: Writer) -> None:
     one, two = [await writer.put(f"{name}.md", "The pump.") for name in ("one", "two")]
-    assert await writer.index.delete([]) == 0
-    assert await writer.index.delete([*HOSTILE, "unknown"]) == 0
-    assert await writer.index.delete([one, one, "unknown"]) == 1
-    assert sources(await writer.index.documents()) == ["two.md"]
+    assert await writer.index.delete([], Scope()) == 0
+    assert await writer.index.delete([*HOSTILE, "unknown"], Scope()) == 0
+    assert await writer.index.delete([one, one, "unknown"], Scope()) == 1
+    assert sources(await writer.index.documents(Scope())) == ["two.md"]
     assert sources(await by_words(writer.index, "pump")) == ["two.md"]
-    assert await writer.index.delete([two]) == 1
-    assert (await writer.index.documents(), await writer.index.count()) == ([], 0)
+    assert await writer.index.delete([two], Scope()) == 1
+    assert (await writer.index.documents(Scope()), await writer.index.count(Scope())) == ([], 0)
 
 
 async def test_filters_restrict_both_searches_before_they_choose(writer: Writer) -> None:
@@ -147,13 +147,13 @@ async def test_filters_restrict_both_searches_before_they_choose(writer: Writer)
         Filters(language="en", sources=["none", "few/it's.md"]),
     ):
         for found in (
-            await writer.index.search_words("pump", "en", 5, filters),
-            await writer.index.search_vector(vector, "en", 5, filters),
+            await writer.index.search_words("pump", "en", 5, Scope(), filters),
+            await writer.index.search_vector(vector, "en", 5, Scope(), filters),
         ):
             assert sources(found) == ["few/it's.md"], filters
     none = Filters(sources=["few/"], keywords=["gate"])
-    assert await writer.index.search_words("pump", "en", 5, none) == []
-    assert await writer.index.search_vector(vector, "en", 5, Filters(language="zh")) == []
+    assert await writer.index.search_words("pump", "en", 5, Scope(), none) == []
+    assert await writer.index.search_vector(vector, "en", 5, Scope(), Filters(language="zh")) == []
 
 
 @pytest.mark.parametrize("field", ["sources", "document_ids", "keywords"])
@@ -174,16 +174,13 @@ async def test_owners_see_their_own_and_what_is_shared(writer: Writer) -> None:
     seen = {"": ["shared.md"], "ada": ["note.md", "shared.md"], "eve": ["shared.md"]}
     vector = index.embedder.embed(["The pump of Bob."])[0]
     for owner, expected in seen.items():
-        token = visible_to.set(owner)
-        try:
-            assert sources(await by_words(index, "pump")) == expected
-            assert sources(await index.search_vector(vector, None, 10)) == expected
-            assert sources(await index.documents()) == expected
-            assert await index.count() == len(expected)
-            assert await index.delete([bobs]) == 0
-            assert await index.columns([f"{bobs}-0"], ["text"]) == {}
-        finally:
-            visible_to.reset(token)
+        scope = Scope(owner)
+        assert sources(await by_words(index, "pump", scope=scope)) == expected
+        assert sources(await index.search_vector(vector, None, 10, scope)) == expected
+        assert sources(await index.documents(scope)) == expected
+        assert await index.count(scope) == len(expected)
+        assert await index.delete([bobs], scope) == 0
+        assert await index.columns([f"{bobs}-0"], ["text"], scope) == {}
 
 
 async def test_collections_are_seen_one_by_one_or_all(writer: Writer) -> None:
@@ -193,8 +190,7 @@ async def test_collections_are_seen_one_by_one_or_all(writer: Writer) -> None:
     chinese = await writer.put("水泵.md", "水泵由林德女士在三月检修。", to="手册")
     await writer.put("note.md", "The pump of Ada.", owner="ada", to="手册")
     assert len({plain, manual, chinese}) == 3
-    with within("manuals"):
-        (hit,) = await by_words(index, "pump")
+    (hit,) = await by_words(index, "pump", scope=Scope(collections=("manuals",)))
     vector = index.embedder.embed(["The pump of the manual."])[0]
     seen = {(): {plain, manual, chinese}, ("manuals",): {manual}, ("手册",): {chinese}}
     for named, expected in (
@@ -202,37 +198,41 @@ async def test_collections_are_seen_one_by_one_or_all(writer: Writer) -> None:
         (("nope",), set()),
         (("default", "手册"), {plain, chinese}),
     ):
-        with within(*named):
-            assert {document.id for document in await index.documents()} == expected
-            words = {hit.document_id for hit in await by_words(index, "pump")}
-            assert words == expected - {chinese}
-            near = await index.search_vector(vector, None, 10)
-            assert {hit.document_id for hit in near} == expected
-            assert await index.count() == len(expected) + (plain in expected)
-            assert bool(await index.columns([hit.id], ["text"])) is (manual in expected)
-            assert bool(await index.chunks_of(manual, ["text"])) is (manual in expected)
-            if manual not in expected:
-                assert await index.delete([manual]) == 0
-    assert {document.id for document in await index.documents()} == {plain}, "the default one"
-    with within():
-        assert [(one.name, one.documents, one.chunks) for one in await index.collections()] == [
-            *(("default", 1, 2), ("manuals", 1, 1), ("手册", 1, 1)),
-        ]
-        assert {document.collection for document in await index.documents()} == {
-            *("default", "manuals", "手册"),
-        }
+        scope = Scope(collections=named)
+        assert {document.id for document in await index.documents(scope)} == expected
+        words = {hit.document_id for hit in await by_words(index, "pump", scope=scope)}
+        assert words == expected - {chinese}
+        near = await index.search_vector(vector, None, 10, scope)
+        assert {hit.document_id for hit in near} == expected
+        assert await index.count(scope) == len(expected) + (plain in expected)
+        assert bool(await index.columns([hit.id], ["text"], scope)) is (manual in expected)
+        assert bool(await index.chunks_of(manual, ["text"], scope)) is (manual in expected)
+        if manual not in expected:
+            assert await index.delete([manual], scope) == 0
+    assert {document.id for document in await index.documents(Scope())} == {plain}, (
+        "the default one"
+    )
+    everything = Scope(collections=())
+    assert [
+        (one.name, one.documents, one.chunks) for one in await index.collections(everything)
+    ] == [
+        *(("default", 1, 2), ("manuals", 1, 1), ("手册", 1, 1)),
+    ]
+    assert {document.collection for document in await index.documents(everything)} == {
+        *("default", "manuals", "手册"),
+    }
 
 
 async def test_columns_are_read_by_id(writer: Writer) -> None:
     rows = writer.rows("pump.md", "The pump is old.", "The windmill leaks.")
     await writer.index.put([row | {"terms": b"\x00\xff", "page": 3} for row in rows])
     ids = [row["id"] for row in rows]
-    found = await writer.index.columns([*ids, "gone", *HOSTILE], ["text", "terms", "page"])
+    found = await writer.index.columns([*ids, "gone", *HOSTILE], ["text", "terms", "page"], Scope())
     assert list(map(found.get, ids)) == [
         {"id": ids[0], "text": "The pump is old.", "terms": b"\x00\xff", "page": 3},
         {"id": ids[1], "text": "The windmill leaks.", "terms": b"\x00\xff", "page": 3},
     ]
-    (keywords,) = (await writer.index.columns([ids[1]], ["keywords"])).values()
+    (keywords,) = (await writer.index.columns([ids[1]], ["keywords"], Scope())).values()
     assert {"windmill", "leaks"} <= set(keywords["keywords"])
 
 
@@ -294,10 +294,10 @@ async def test_another_embedder_must_renew(
     assert set(totals) == {4}
     renewed = await open_index(folder, other, url)
     assert sources(await by_words(renewed, "pump")) == ["pump.md", "pump.md"]
-    with within("手册"):
-        assert sources(await by_words(renewed, "pump")) == ["note.md"]
+    manual = Scope(collections=("手册",))
+    assert sources(await by_words(renewed, "pump", scope=manual)) == ["note.md"]
     kept = ["text", "lead", "first", "last", "keywords", "chunking"]
-    found = await renewed.columns([rows[1]["id"]], kept)
+    found = await renewed.columns([rows[1]["id"]], kept, Scope())
     assert {name: found[rows[1]["id"]][name] for name in kept} == {
         name: rows[1][name] for name in kept
     }
@@ -308,16 +308,14 @@ async def test_the_list_is_made_once_for_each_reader_and_state(
 ) -> None:
     await writer.put("水泵.md", "水泵在三月检修。")
     await writer.put("lamp.md", "It is lit.", owner="ann")
-    (first,) = await writer.index.documents()
-    (again,) = await writer.index.documents()
+    (first,) = await writer.index.documents(Scope())
+    (again,) = await writer.index.documents(Scope())
     assert again == first
     assert (again is first) is not bool(url), "a server does not tell its state"
-    token = visible_to.set("ann")
-    assert sources(await writer.index.documents()) == ["lamp.md", "水泵.md"]
-    visible_to.reset(token)
+    assert sources(await writer.index.documents(Scope("ann"))) == ["lamp.md", "水泵.md"]
     other = Writer(await open_index(folder, embedder, url), segmenter)
     await other.put("阀门.md", "阀门在夜里打开。")
-    assert sources(await writer.index.documents()) == ["水泵.md", "阀门.md"]
+    assert sources(await writer.index.documents(Scope())) == ["水泵.md", "阀门.md"]
 
 
 async def test_two_readers_at_once_see_their_own_lists(writer: Writer) -> None:
@@ -325,8 +323,7 @@ async def test_two_readers_at_once_see_their_own_lists(writer: Writer) -> None:
         await writer.put(f"{owner}.md", "Words.", owner=owner)
 
     async def seen(owner: str) -> list[str]:
-        visible_to.set(owner)
-        return sources(await writer.index.documents())
+        return sources(await writer.index.documents(Scope(owner)))
 
     names = ["ann", "bob"] * 5
     assert await asyncio.gather(*map(seen, names)) == [[f"{name}.md"] for name in names]

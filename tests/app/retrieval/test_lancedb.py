@@ -12,11 +12,12 @@ from app.ingest.pipeline import ingest
 from app.ingest.rows import Row, document_rows, encoded
 from app.retrieval import lancedb as lance
 from app.retrieval.embedder import Embedder, StaticEmbedder, Vectors
-from app.retrieval.index import Encode, Index, IndexMismatch, open_index, within
+from app.retrieval.index import Encode, Index, IndexMismatch, open_index
 from app.retrieval.lancedb import indexed, is_worn
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
+from graphs.options import Scope
 
 
 def encoding(embedder: Embedder, segmenter: Segmenter) -> Encode:
@@ -56,7 +57,10 @@ async def test_what_replaced_documents_leave_is_cleaned_away(
     await index.tidy()
     assert len(list(versions.iterdir())) <= 3
     assert not await worn(index)
-    assert [document.source for document in await index.documents()] == ["halls.md", "水泵.md"]
+    assert [document.source for document in await index.documents(Scope())] == [
+        "halls.md",
+        "水泵.md",
+    ]
 
 
 async def test_the_vector_index_comes_back_with_the_index_that_is_renewed(
@@ -102,9 +106,9 @@ async def test_a_service_whose_index_is_renewed_for_another_embedder_asks_to_be_
         await retriever.retrieve("Who serviced the pump?", 3)
     with pytest.raises(IndexMismatch, match=r"^The index was renewed .*: restart the service\.$"):
         await index.put(rows(index, segmenter, "lamp.md", "It is lit."))
-    assert [it.source for it in await (await open_index(index.folder, other)).documents()] == [
-        "水泵.md"
-    ]
+    assert [
+        it.source for it in await (await open_index(index.folder, other)).documents(Scope())
+    ] == ["水泵.md"]
 
 
 async def test_what_a_killed_ingest_left_untidied_is_tidied_by_the_next(
@@ -135,14 +139,18 @@ async def test_an_index_from_before_there_were_collections_goes_on_in_the_defaul
     assert "collection" not in (await index._table.schema()).names, "looking changes nothing"
     opened = await asyncio.gather(*(open_index(index.folder, embedder) for _ in range(3)))
     for one in opened:
-        assert [document.source for document in await one.documents()] == ["halls.md", "水泵.md"]
-        assert [hit.source for hit in await one.search_words("水泵", "zh", 3)] == ["水泵.md"]
-        with within("manuals"):
-            assert await one.search_words("水泵", "zh", 3) == []
+        assert [document.source for document in await one.documents(Scope())] == [
+            "halls.md",
+            "水泵.md",
+        ]
+        assert [hit.source for hit in await one.search_words("水泵", "zh", 3, Scope())] == [
+            "水泵.md"
+        ]
+        assert await one.search_words("水泵", "zh", 3, Scope(collections=("manuals",))) == []
     await opened[0].put(rows(index, segmenter, "水泵.md", "水泵在四月检修。"))
-    (hit,) = await opened[1].search_words("水泵", "zh", 3)
+    (hit,) = await opened[1].search_words("水泵", "zh", 3, Scope())
     assert hit.text == "水泵在四月检修。"
-    assert await opened[2].count() == 21
+    assert await opened[2].count(Scope()) == 21
 
 
 async def test_an_index_from_before_there_were_collections_is_renewed(
@@ -152,5 +160,5 @@ async def test_an_index_from_before_there_were_collections_is_renewed(
     await index._table.drop_columns(["collection"])
     encode = encoding(embedder, segmenter)
     assert await lance.renew(index.folder, embedder, encode) == 1
-    (document,) = await (await open_index(index.folder, embedder)).documents()
+    (document,) = await (await open_index(index.folder, embedder)).documents(Scope())
     assert (document.source, document.collection) == ("水泵.md", "default")

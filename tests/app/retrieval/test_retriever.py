@@ -11,6 +11,7 @@ from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import IndexMismatch, IndexUnusable, open_index
 from app.retrieval.retriever import HybridRetriever
 from graphs.errors import RetrieverFailed
+from graphs.options import Scope
 
 PAGES = {
     "en/pump.md": "# Pump house\n\nThe pump was serviced in March by Ms. Lind.\n\n"
@@ -112,8 +113,10 @@ async def test_text_without_any_known_word_is_stored_and_found_by_no_meaning(
 
 
 async def test_an_empty_knowledge_base_says_so(filled: HybridRetriever) -> None:
-    await filled.index.delete([document.id for document in await filled.index.documents()])
-    assert await filled.index.documents() == []
+    await filled.index.delete(
+        [document.id for document in await filled.index.documents(Scope())], Scope()
+    )
+    assert await filled.index.documents(Scope()) == []
     data = re.escape(str(filled.index.folder.parent))
     with pytest.raises(RetrieverFailed, match=f"{data} is empty: run `selfcrag ingest PATH`"):
         await filled.retrieve("anything", 5)
@@ -181,11 +184,11 @@ async def test_an_index_of_the_format_before_is_renewed(
         await open_index(folder, embedder)
     assert await reindex(folder, embedder, filled.segmenter) == 6
     index = await open_index(folder, embedder)
-    assert {document.path for document in await index.documents()} == {""}
+    assert {document.path for document in await index.documents(Scope())} == {""}
     report = await ingest([Path("docs")], index, filled.segmenter)
     assert len(report.updated) == 4
     working = filled.index.folder.parents[1]
-    assert {document.path for document in await index.documents()} == {
+    assert {document.path for document in await index.documents(Scope())} == {
         str(working / "docs" / name) for name in PAGES
     }
 

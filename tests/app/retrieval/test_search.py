@@ -17,7 +17,7 @@ from app.retrieval.retriever import HybridRetriever, by_ranks, weights_of
 from app.retrieval.terms import LexicalReranker, term_tables
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
-from graphs.options import Filters, Search
+from graphs.options import Filters, Scope, Search
 from graphs.types import Passage
 
 PAGES = {
@@ -125,11 +125,11 @@ async def test_term_weights_order_passages_without_a_model(filled: HybridRetriev
     reranker = LexicalReranker(filled.index, term_tables(filled.segmenter))
     found = await filled.retrieve("Who serviced the pump?", 5)
     level = [Passage(p.id, p.text, p.title, p.source, retrieval_score=0.0) for p in reversed(found)]
-    scores = await reranker.rerank("Who serviced the pump?", level)
+    scores = await reranker.rerank("Who serviced the pump?", level, Scope())
     assert level[int(np.argmax(scores))].source == "docs/en/pump.md"
     gone = [Passage("gone-1-0..3", "", "", ""), level[0]]
-    assert len(await reranker.rerank("Who serviced the pump?", gone)) == 2
-    assert list(await reranker.rerank("anything", [])) == []
+    assert len(await reranker.rerank("Who serviced the pump?", gone, Scope())) == 2
+    assert list(await reranker.rerank("anything", [], Scope())) == []
 
 
 async def test_a_lost_index_is_told_by_the_reranker(filled: HybridRetriever) -> None:
@@ -137,4 +137,6 @@ async def test_a_lost_index_is_told_by_the_reranker(filled: HybridRetriever) -> 
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     with pytest.raises(RetrieverFailed, match="is missing"):
-        await LexicalReranker(filled.index, term_tables(filled.segmenter)).rerank("pump", found)
+        await LexicalReranker(filled.index, term_tables(filled.segmenter)).rerank(
+            "pump", found, Scope()
+        )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graphs.errors import RetrieverFailed
 from graphs.nodes.search import reordered
+from graphs.options import Scope
 from graphs.types import Passage
 from tests.fakes import FakeEvaluator, overlap, passage
 from tests.graphs.languages import EN, ZH
@@ -21,7 +22,9 @@ class FakeReranker:
 
     fails: bool = False
 
-    async def rerank(self, question: str, passages: Sequence[Passage]) -> Sequence[float]:
+    async def rerank(
+        self, question: str, passages: Sequence[Passage], scope: Scope
+    ) -> Sequence[float]:
         if self.fails:
             raise RetrieverFailed("the term weights are gone")
         return [float(len(item.text)) for item in passages]

@@ -32,6 +32,7 @@ from app.retrieval.index import IndexUnusable, open_index
 from app.settings import Settings
 from app.state_folder import RESTORING
 from app.storage.database import open_engine
+from graphs.options import Scope
 from graphs.ports import Services
 from tests.app.api.routes.test_health import damage
 from tests.app.conftest import Loaded
@@ -318,7 +319,7 @@ async def test_images_are_in_a_backup(kept: Path, tmp_path: Path) -> None:
     ImageStore(kept).put([row])
     await back_up(settings_of(kept), str(tmp_path / "copy.tar"))
     await restore(settings_of(tmp_path / "other"), str(tmp_path / "copy.tar"))
-    assert ImageStore(tmp_path / "other").content("d-v-0") == b"pixels"
+    assert ImageStore(tmp_path / "other").content("d-v-0", Scope()) == b"pixels"
 
 
 def pictured(seed: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.extensions.evaluation.first_questions import first_questions
 from app.retrieval.index import StoredDocument
+from graphs.options import Scope
 
 QUAY = "Quay: a stone wall along the water where ships are loaded. The quay is 240 metres long."
 SESSION = (
@@ -24,7 +25,7 @@ CHUNKS = {
 class Shelf:
     """Three documents; headings lead down to their last part."""
 
-    async def documents(self) -> Sequence[StoredDocument]:
+    async def documents(self, scope: Scope) -> Sequence[StoredDocument]:
         return [
             StoredDocument(
                 id=name,
@@ -40,7 +41,7 @@ class Shelf:
         ]
 
     async def chunks_of(
-        self, document_id: str, names: Sequence[str]
+        self, document_id: str, names: Sequence[str], scope: Scope
     ) -> Sequence[Mapping[str, Any]]:
         return [
             {"id": f"{document_id}{n}", "heading": heading, "text": text}
@@ -49,7 +50,7 @@ class Shelf:
 
 
 def test_each_document_is_asked_about_in_its_own_language() -> None:
-    made = asyncio.run(first_questions(Shelf(), 10))
+    made = asyncio.run(first_questions(Shelf(), Scope(), 10))
     assert {(it.question, *it.sources) for it in made} == {
         ('What is "Quay"?', "docs/a.md"),
         ('What should I know about "The lamp"?', "docs/a.md"),
@@ -64,4 +65,4 @@ def test_each_document_is_asked_about_in_its_own_language() -> None:
         "“会话”是什么？": ["会话是用户登录之后与服务保持的连接。"],
     }
     assert all(it.generated for it in made)
-    assert len(asyncio.run(first_questions(Shelf(), 2))) == 2
+    assert len(asyncio.run(first_questions(Shelf(), Scope(), 2))) == 2

@@ -22,6 +22,7 @@ from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
 from graphs.errors import RetrieverFailed
+from graphs.options import Scope
 from tests.loopback.embeddings import EMBEDDINGS_MODEL, WIDTH, EmbeddingsServer
 from tests.loopback.fault_proxy import Fault, FaultProxy
 from tests.loopback.openai import OPENAI_KEY
@@ -247,9 +248,9 @@ async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_
     server.answers = 1
     with pytest.raises(EmbedderFailed, match="failing on its side"):
         await ingest([folder], index, segmenter)
-    before = await index.documents()
+    before = await index.documents(Scope())
     assert len(before) == 2
-    assert await index.count() == sum(document.chunks for document in before)
+    assert await index.count(Scope()) == sum(document.chunks for document in before)
     server.answers = None
     report = await ingest([folder], index, segmenter)
     assert len(report.added) == 1
