@@ -10,7 +10,7 @@ import pytest
 import app
 from app.extensions.playground.routes import PAGE_PATH as PATH
 from app.protocols.progress_text import TEXTS
-from app.schemas.ask import ANOTHER_WAS_BETTER
+from app.schemas.ask import ANOTHER_WAS_BETTER, CITATIONS_ADDED
 from graphs.generation.answer import REASONING_REMOVED
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
@@ -142,7 +142,7 @@ def chinese(table: str) -> dict[str, str]:
 def test_workflows_and_reasons_are_said_in_chinese() -> None:
     assert chinese("WORKFLOWS").keys() == WORKFLOWS.keys()
     stopped = set(re.findall(r'"stopped\.(\w+)"', text_of("vocabulary.mjs")))
-    reasons = (ANOTHER_WAS_BETTER, REASONING_REMOVED, "deadline", "cancelled")
+    reasons = (ANOTHER_WAS_BETTER, CITATIONS_ADDED, REASONING_REMOVED, "deadline", "cancelled")
     assert chinese("REASONS").keys() | stopped >= set(reasons)
     assert chinese("REASONS").items() <= {name: TEXTS[name][1] for name in reasons}.items()
 
