@@ -137,6 +137,7 @@ async def assert_run_goes_on(question: str, folder: Path, address: str) -> None:
             assert [turn["answer"] for turn in turns] == [whole["answer"]]
             await former.aclose()
             await latter.aclose()
+            await store.checkpoints.flush()  # what the former one still writes, as it leaves
             await other.tidy()
             assert await left_behind(other, engine) == 0
 
