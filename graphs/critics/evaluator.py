@@ -18,7 +18,7 @@ from graphs.text.citations import answer_sentences, cited_numbers, without_marke
 from graphs.text.inert_markup import is_quoted
 from graphs.text.language import SMALL_WORDS, language_of, script_of
 from graphs.text.questions import subquestions_of, unnamed_in
-from graphs.text.sentences import IDEOGRAPHS, plain, stands_in
+from graphs.text.sentences import WORD, plain, stands_in
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
@@ -26,7 +26,6 @@ COVERED = 0.0
 """Below it one of several parts is called uncovered: no sentence is of use for it (grade 3)."""
 
 _HEADING = re.compile(r"#+ .*|\*\*[^*]*[^*.!?。！？]\*\*[:：]?")
-_TERM = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_.])\d+(?:[.,]\d+)*")
 _CODE_OR_PATH = re.compile(r"`[^`\n]+`|(?<![\w./~-])(?:~|\.{1,2})?/\w[\w./-]*")
 
@@ -236,7 +235,7 @@ def _may_support(sentence: str, strips: Iterable[Strip]) -> bool:
 
 
 def _terms_in(text: str) -> set[str]:
-    return set(_TERM.findall(text.casefold())) - SMALL_WORDS
+    return set(WORD.findall(text.casefold())) - SMALL_WORDS
 
 
 def _numbers_in(text: str) -> set[str]:

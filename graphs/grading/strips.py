@@ -1,6 +1,5 @@
 """Knowledge strips: made from passages, selected by score, joined and repacked as knowledge."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,11 +8,9 @@ from graphs.grading.actions import uses_documents
 from graphs.options import Context, Repack, StripMode
 from graphs.state import Answer
 from graphs.text.citations import without_blocks
-from graphs.text.sentences import IDEOGRAPHS, sentence_spans, token_count
+from graphs.text.sentences import WORD, sentence_spans, token_count
 from graphs.text.units import split_strips
 from graphs.types import Passage, Strip, WebPage
-
-_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+")
 
 
 def evaluator_text(text: Passage | Strip, with_title: bool) -> str:
@@ -120,7 +117,7 @@ def _unique(strips: Iterable[Strip]) -> list[Strip]:
     """
     unique: list[tuple[Strip, set[str]]] = []
     for strip in strips:
-        words = set(_WORD.findall(strip.text.casefold()))
+        words = set(WORD.findall(strip.text.casefold()))
         if not any(words <= known for _, known in unique):
             unique.append((strip, words))
     return [strip for strip, _ in unique]

@@ -4,6 +4,8 @@ import re
 
 IDEOGRAPHS = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 HAN = re.compile(f"[{IDEOGRAPHS}]")
+WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+")
+"""A word, or one ideograph."""
 
 # Marks that end a sentence, with the quotes and brackets that close after them and the numbers
 # of footnotes. Possessive, for a long row of dots would else be tried from every dot.

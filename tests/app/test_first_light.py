@@ -5,13 +5,37 @@ The questions are fixed here and were used neither in training nor in calibratio
 
 import httpx
 import pytest
+from _pytest.mark import ParameterSet
 
-COVERED = ("What does the upper threshold decide?", "怎样校准评估器？")
+
+def more(*questions: str) -> list[ParameterSet]:
+    return [pytest.param(question, marks=pytest.mark.slow) for question in questions]
+
+
+# Some are asked in every run of the tests, the others in the long one.
+COVERED = (
+    "What does the upper threshold decide?",
+    *more(
+        "怎样校准评估器？",
+        "How do I calibrate the evaluator?",
+        "What is the extractive generator?",
+        "上阈值决定什么？",
+        "什么是抽取式生成器？",
+    ),
+)
 HALF_COVERED = (
     "T5 模型是哪一年由谁发明的？",
-    "How do the thresholds of the evaluator compare with those used in medical triage?",
+    *more(
+        "Who invented the T5 model and in which year?",
+        "How do the thresholds of the evaluator compare with those used in medical triage?",
+        "评估器的阈值与医疗分诊中的阈值有什么区别？",
+    ),
 )
-ELSEWHERE = ("Which river flows through Vienna?", "大熊猫吃什么？")
+ELSEWHERE = (
+    "Which river flows through Vienna?",
+    "大熊猫吃什么？",
+    *more("How do bees make honey?", "维也纳有哪条河流经过？"),
+)
 
 
 async def ask(client: httpx.AsyncClient, question: str) -> dict[str, object]:

@@ -200,10 +200,11 @@ def test_ambiguous_joins_internal_before_external(
     }
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_refused_chat_key_leaves_an_extracted_answer(
-    world: World, openai_server: OpenAIServer
+    world: World, openai_server: OpenAIServer, language: str
 ) -> None:
-    question, said = INTERNAL["zh"]
+    question, said = INTERNAL[language]
     serving = world.serving(**WRONG_KEYS)
     response = serving.client.post("/ask", json={"question": question, "workflow": "crag"})
     answer = response.json()
@@ -233,10 +234,11 @@ def test_two_parts_may_fail_at_once(world: World, pages: PageServer, tavily: Tav
 
 
 @pytest.mark.parametrize("failure", ["drop", "end", "error_event"])
+@pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_chat_endpoint_that_breaks_off_is_retracted(
-    world: World, openai_server: OpenAIServer, failure: Any
+    world: World, openai_server: OpenAIServer, failure: Any, language: str
 ) -> None:
-    question, said = INTERNAL["en"]
+    question, said = INTERNAL[language]
     openai_server.failure = failure
     events = world.serving().stream(question, workflow="crag")
     answer = events[-2].data
