@@ -22,8 +22,8 @@ from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 from uvicorn.config import LOGGING_CONFIG
 
-from app.api.connections import BodyTimeout, connection_options
-from app.api.middleware import BodyLimit, add_authentication, check_address
+from app.api.connections import connection_options
+from app.api.middleware import BodyLimit, BodyTimeout, add_authentication, check_address
 from app.api.openapi import ABOUT, describe
 from app.api.problems import add_error_handlers
 from app.api.readiness import Readiness
@@ -55,8 +55,8 @@ from app.observability.metrics import CountRequests, ServiceMetrics
 from app.observability.redaction import redact
 from app.observability.tracing import set_tracing
 from app.retrieval.text_embedding import text_embedding_of
+from app.runs.admission import Quotas
 from app.runs.manager import Runs
-from app.runs.quotas import Quotas
 from app.runs.search import SEARCH, build_search
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing

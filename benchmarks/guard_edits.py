@@ -175,7 +175,7 @@ PROMPTS = (
     ),
     Guard(
         "Invisible characters leave data",
-        "graphs/text/invisible.py",
+        "graphs/text/sentences.py",
         '    return _FILLERS.sub("", text.translate(unseen))\n',
         "    return text\n",
         _NO_PAGE_LEAVES,

@@ -1,4 +1,4 @@
-"""Middleware: authentication and CORS, and the limit on request bodies.
+"""Middleware: authentication and CORS, and limits on the size and time of request bodies.
 
 With API keys every request needs one, but for images at addresses that a key has signed. Without
 any, whoever reaches the service may ask; but pages in a browser reach it, too: by a name that
@@ -6,7 +6,9 @@ resolves to loopback (DNS rebinding) or by a request across origins. Both are re
 is read.
 """
 
+import asyncio
 from collections.abc import Collection
+from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -30,6 +32,11 @@ TOO_LARGE = (
     f"The body is larger than {MAX_BODY_BYTES:,} bytes. An image in it is a data URL of at most"
     f" {MAX_IMAGE_CHARS:,} characters, and images of earlier turns count as well."
 )
+BODY_WITHIN_S = 30.0
+MIN_BYTES_PER_S = 10_000
+LINGER_S = 10.0
+"""For what is left of a body whose request is answered already."""
+TOO_SLOW = f"The body did not arrive within {BODY_WITHIN_S:g} s, or came too slowly."
 _OPEN = {"/", "/docs", "/favicon.ico"}
 _OPEN_BELOW = ("/health/", "/page/", "/docs/")
 SIGNED_BELOW = "/images/"
@@ -186,3 +193,53 @@ class BodyLimit:
             return message
 
         await self._app(scope, counted, send)
+
+
+class BodyTimeout:
+    """A body that does not come within BODY_WITHIN_S is answered with 408.
+
+    A long one has MIN_BYTES_PER_S more time. Only the waiting for the client counts. What an answer
+    has left unread is read before it ends: a connection that is closed with bytes unread is reset,
+    and its answer is lost with it (RFC 9112, section 9.6).
+    """
+
+    def __init__(self, app: ASGIApp, within_s: float = BODY_WITHIN_S) -> None:
+        self._app, self._within_s = app, within_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        left_s = self._within_s
+        is_whole = not {b"content-length", b"transfer-encoding"} & headers.keys()
+
+        async def timed() -> Message:
+            nonlocal left_s, is_whole
+            if is_whole:  # what comes now is that the client leaves
+                return await receive()
+            loop = asyncio.get_running_loop()
+            began_s = loop.time()
+            try:
+                async with asyncio.timeout(left_s):
+                    message = await receive()
+            except TimeoutError:
+                left_s = 0.0
+                raise HTTPException(408, TOO_SLOW, {"Connection": "close"}) from None
+            left_s -= loop.time() - began_s
+            left_s += len(message.get("body", b"")) / MIN_BYTES_PER_S
+            is_whole = not message.get("more_body", False)
+            return message
+
+        async def drained(message: Message) -> None:
+            if is_whole or message["type"] != "http.response.body" or message.get("more_body"):
+                await send(message)
+                return
+            await send({**message, "more_body": True})
+            with suppress(TimeoutError, HTTPException):
+                async with asyncio.timeout(LINGER_S):
+                    while not is_whole:
+                        await timed()
+            await send({"type": "http.response.body"})
+
+        await self._app(scope, timed, drained)

@@ -13,8 +13,7 @@ import openai
 from app.observability import model_calls
 from app.observability.model_calls import ModelCall, PromptMessage
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
-from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
-from app.resilience.elsewhere import elsewhere
+from app.resilience.deadline import NO_TIME, CallLimit, call_limit, elsewhere, is_outage
 from app.resilience.retry import Retries, RetryBudget, seconds_of
 from graphs.errors import AnswerInterrupted, GeneratorFailed, RequestRefused
 from graphs.types import Usage

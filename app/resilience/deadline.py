@@ -1,7 +1,10 @@
-"""Deadline propagation: a call gets what its run has left, less the time its fallback needs."""
+"""A run's time: what a call gets of what is left, and waits for others that are no load of ours.
+
+Deadline propagation: a call gets what its run has left, less the time its fallback needs.
+"""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -50,6 +53,7 @@ class CallLimit:
 NO_TIME = "was not asked, for the run's deadline left no time"
 
 _run: ContextVar[_Run | None] = ContextVar("run", default=None)
+_tell_wait: ContextVar[Callable[[int], None] | None] = ContextVar("tell_wait", default=None)
 
 
 @contextmanager
@@ -84,3 +88,19 @@ def call_limit(timeout_s: float | None = None, *, reserve: float = 1.0) -> CallL
 def is_outage(limit: CallLimit, waited_s: float) -> bool:
     """Whether a call that reached its limit says that the dependency hangs."""
     return not limit.by_run or waited_s >= TELLING_S
+
+
+def listen_to_waits(tell: Callable[[int], None]) -> None:
+    """From now on `tell` hears +1 and -1 around each wait in this context."""
+    _tell_wait.set(tell)
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """Around a wait for another machine; not around one for a turn at it, which is a queue here."""
+    tell = _tell_wait.get() or (lambda _: None)
+    tell(1)
+    try:
+        yield
+    finally:
+        tell(-1)

@@ -1,4 +1,4 @@
-"""Admission control: a bounded queue in the order of deadlines, with fair turns between owners.
+"""Admission control: quotas, and a bounded queue by deadlines with fair turns between owners.
 
 A run holds a place while this machine is busy with it. While it waits for another machine, such as
 a language model's, the place is another run's; when the reply comes it goes on at once. Whoever
@@ -11,14 +11,23 @@ import math
 import os
 import time
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from app.errors import TooManyRuns
-from app.resilience import elsewhere
+from limits import RateLimitItem, parse
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import FixedWindowRateLimiter
+
+from app.errors import QuotaExceeded, TooManyRuns
+from app.resilience.deadline import listen_to_waits
+from graphs.types import Usage
 
 PLACES = 4 * (os.cpu_count() or 1)
 """Runs that this machine is busy with at once: enough to fill the evaluator's batches."""
 WAIT_S = 30.0
+Kind = Literal["runs", "tokens", "searches", "uploads"]
+SPENT: tuple[Kind, ...] = ("tokens", "searches")
 
 
 @dataclass(eq=False, slots=True)
@@ -104,7 +113,7 @@ class Admission:
             place.waits_elsewhere += change
             self._admit()
 
-        elsewhere.listen(tell)
+        listen_to_waits(tell)
 
     def leave(self, place: Place) -> None:
         self._at_work.discard(place)
@@ -168,3 +177,43 @@ class Admission:
     def _refusal(self, entry: _Waiting) -> TooManyRuns:
         wait_s, _ = self._expected_s(entry)
         return TooManyRuns(self.at_work, self.waiting, math.ceil(max(1.0, wait_s)))
+
+
+class Quotas:
+    """How many runs, tokens, searches and uploads an owner of keys may use in a while.
+
+    By kind what the settings allow, such as `100/hour`; what is not named is not bounded. Tokens
+    and searches are counted when a run ends: the last one within the quota may exceed it. Counts
+    are kept in the memory of one process and begin anew with it.
+    """
+
+    def __init__(self, allowed: Mapping[Kind, str]) -> None:
+        self._items: dict[Kind, RateLimitItem] = {
+            kind: parse(text) for kind, text in allowed.items() if text
+        }
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+
+    async def take(self, kind: Literal["runs", "uploads"], owner: str) -> None:
+        """One of this kind. Raises QuotaExceeded, of runs also where tokens or searches are out."""
+        for spent in SPENT if kind == "runs" else ():
+            item = self._items.get(spent)
+            if item is not None and not await self._limiter.test(item, spent, owner):
+                raise await self._refusal(spent, item, owner)
+        item = self._items.get(kind)
+        if item is not None and not await self._limiter.hit(item, kind, owner):
+            raise await self._refusal(kind, item, owner)
+
+    async def spend(self, owner: str, usage: Usage) -> None:
+        """What a run has used."""
+        used = {
+            "tokens": usage.input_tokens + usage.output_tokens,
+            "searches": usage.web_searches,
+        }
+        for kind in SPENT:
+            if (item := self._items.get(kind)) and (amount := used[kind]):
+                await self._limiter.hit(item, kind, owner, cost=amount)
+
+    async def _refusal(self, kind: Kind, item: RateLimitItem, owner: str) -> QuotaExceeded:
+        stats = await self._limiter.get_window_stats(item, kind, owner)
+        allowed = f"{item.amount} {kind} per {item.GRANULARITY.name}"
+        return QuotaExceeded(allowed, max(1, math.ceil(stats.reset_time - time.time())))

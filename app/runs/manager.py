@@ -15,9 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import AlreadyBegun, InvalidRequest
 from app.runs import prompts
-from app.runs.admission import WAIT_S, Admission, Place
+from app.runs.admission import WAIT_S, Admission, Place, Quotas
 from app.runs.fork import packed
-from app.runs.quotas import Quotas
 from app.runs.request import RunRequest
 from app.runs.run import HANDED_OVER, Checkpoints, Ended, Run
 from app.schemas.ask import (

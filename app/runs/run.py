@@ -113,10 +113,6 @@ class Checkpoints:
     saver: BaseCheckpointSaver[Any]
     thread: str
 
-    @property
-    def config(self) -> RunnableConfig:
-        return {"configurable": {"thread_id": self.thread}}
-
 
 class Run:
     """Started by `Runs.start`. `follow` may be read by any number of clients, at any time.
@@ -142,6 +138,9 @@ class Run:
         self.id, self.thread_id, self.workflow = record.id, record.thread_id, record.workflow
         self.request, self.record, self.question = request, record, request.question
         self._context = request.context.within(request.scope)
+        self.beginning = ask.RunEvent(
+            run_id=self.id, thread_id=self.thread_id, workflow=self.workflow, owner=record.owner
+        )
         self.response: ask.AskResponse | None = None
         self.is_cancelled = False
         self.is_ending = False
@@ -160,7 +159,8 @@ class Run:
         self._started = time.perf_counter() - self._worked_before_s
         self._under_way: dict[str, tuple[str, float]] = {}
         self._timings_ms: dict[str, float] = {}
-        self._state: Answer = {}
+        self.state: Answer = {}
+        """The graph's, as it is known, for a fork of the run."""
         self._drafts: list[Draft] = []
         self._spent, self._failed = Usage(), list[Degraded]()
         self._texts: dict[int, str] = {}
@@ -247,21 +247,6 @@ class Run:
         self._more.set()
 
     @property
-    def beginning(self) -> ask.RunEvent:
-        """Its first event."""
-        return ask.RunEvent(
-            run_id=self.id,
-            thread_id=self.thread_id,
-            workflow=self.workflow,
-            owner=self.record.owner,
-        )
-
-    @property
-    def state(self) -> Mapping[str, Any]:
-        """The graph's state as it is known, for a fork of the run."""
-        return self._state
-
-    @property
     def prompts(self) -> Sequence[SentPrompt]:
         """What was sent to language models so far; nothing where that is not kept."""
         return self._prompts.prompts if self._prompts is not None else ()
@@ -269,7 +254,7 @@ class Run:
     @property
     def passages(self) -> Sequence[Passage]:
         """Those behind the answer's `documents`, with their texts."""
-        return self._state.get("documents", [])
+        return self.state.get("documents", [])
 
     async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, ask.Event]]:
         """The numbered events from `start` on, as they come, until the run is done."""
@@ -299,20 +284,22 @@ class Run:
         return next(outcomes, ask.ErrorEvent(problem=HANDED_OVER))
 
     async def _through_graph(self) -> None:
-        graph, given, config = self._graph, cast("Question | None", self.question), None
+        graph, given = self._graph, cast("Question | None", self.question)
+        config: RunnableConfig | None = None
         if self._checkpoints is not None:
             graph = copy(graph)
-            graph.checkpointer, config = self._checkpoints.saver, self._checkpoints.config
+            graph.checkpointer = self._checkpoints.saver
+            config = {"configurable": {"thread_id": self._checkpoints.thread}}
         if self._fork is not None and config is not None:
             await graph.aupdate_state(config, self._fork.state, as_node=self._fork.step)
             reached = await graph.aget_state(config)
-            self._state, given = cast("Answer", reached.values), None
+            self.state, given = cast("Answer", reached.values), None
             self._tell_kept(self._fork)
         if self._is_taken_up:
             self._close_interrupted()
             reached = await graph.aget_state(cast("RunnableConfig", config))
             if reached.created_at is not None:
-                self._state, given = cast("Answer", reached.values), None
+                self.state, given = cast("Answer", reached.values), None
                 if not reached.next:
                     return
         stream = graph.astream(
@@ -331,7 +318,7 @@ class Run:
             elif part["type"] == "custom":
                 self._tell_custom(part["ns"], part["data"])
             elif not part["ns"]:
-                self._state = cast("Answer", part["data"])
+                self.state = cast("Answer", part["data"])
                 self._spent, self._failed = Usage(), []
 
     def _tell_kept(self, fork: Fork) -> None:
@@ -368,7 +355,7 @@ class Run:
             self._spent += result.get("usage", Usage())
             self._failed += result.get("degraded", ())
         values = {key: value for key, value in result.items() if key not in SUMS}
-        self._state = cast("Answer", {**self._state, **values})
+        self.state = cast("Answer", {**self.state, **values})
 
     def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         self._tell_held()
@@ -442,23 +429,23 @@ class Run:
 
     async def _find_images(self) -> None:
         """Those that the cited documents show, where the run did not ask for images itself."""
-        index, cited = self._services.images, self._state.get("citations", [])
-        if index is None or not cited or self._state.get("images"):
+        index, cited = self._services.images, self.state.get("citations", [])
+        if index is None or not cited or self.state.get("images"):
             return
         places = [Passage(it.strip_id, it.text, it.title, it.source) for it in cited]
         try:
             images = await index.images_of(places, self.request.scope)
         except RetrieverFailed as error:
-            self._state["degraded"] = [*self._state.get("degraded", ()), error.degraded]
+            self.state["degraded"] = [*self.state.get("degraded", ()), error.degraded]
         else:
-            self._state["images"] = list(images)[:MAX_IMAGES]
+            self.state["images"] = list(images)[:MAX_IMAGES]
 
     def _settle_text(self) -> None:
         """End the stream with the answer: the best draft need not be the last one streamed."""
-        answer, streamed = self._state["answer"], "".join(self._texts.values())
+        answer, streamed = self.state["answer"], "".join(self._texts.values())
         if streamed == answer:
             return
-        why: str = self._state["stopped_by"]
+        why: str = self.state["stopped_by"]
         if why not in ("deadline", "cancelled"):
             is_cited_now = plain(without_markers(streamed)) == plain(without_markers(answer))
             why = ask.CITATIONS_ADDED if is_cited_now else ask.ANOTHER_WAS_BETTER
@@ -469,17 +456,17 @@ class Run:
 
     def _stop_early(self, why: Literal["deadline", "cancelled"]) -> None:
         """The best draft so far; where none is whole, what was kept is quoted."""
-        judged = [draft for draft in self._state.get("candidates", ()) if draft.answer]
+        judged = [draft for draft in self.state.get("candidates", ()) if draft.answer]
         drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
-        spent = self._state.get("usage", Usage()) + self._spent
-        failed = [*self._state.get("degraded", ()), *self._failed]
+        spent = self.state.get("usage", Usage()) + self._spent
+        failed = [*self.state.get("degraded", ()), *self._failed]
         if why == "deadline":
             failed += self._awaited()
         steps = (event for event in self._events if isinstance(event, ask.StepEvent))
         is_writing = any(event.step == "generate" for event in steps)
         ending: Answer = {"candidates": drafts, "usage": spent}
         ending |= early_answer(
-            self._state,
+            self.state,
             self.question,
             drafts,
             self._context,
@@ -488,7 +475,7 @@ class Run:
             links=self._services.answer_links,
         )
         failed += ending.get("degraded", [])
-        self._state = {**self._state, **ending, "degraded": failed}
+        self.state = {**self.state, **ending, "degraded": failed}
 
     def _count_broken_off(self, call: ModelCall) -> None:
         """One that ends with its step, which no longer tells what it has used."""
@@ -505,7 +492,7 @@ class Run:
 
     def _response(self) -> ask.AskResponse:
         """The body of `POST /ask`; what the workflow does not have is null or empty."""
-        state = self._state
+        state = self.state
         return ask.AskResponse.model_validate(
             {
                 **_ABSENT,

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.resilience.circuit_breaker import CircuitBreaker, HostBreakers
-from app.resilience.deadline import NO_TIME, TELLING_S, CallLimit, call_limit, is_outage
-from app.resilience.elsewhere import elsewhere
+from app.resilience.deadline import NO_TIME, TELLING_S, CallLimit, call_limit, elsewhere, is_outage
 from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, WebHit
 from app.websearch.html_text import Extract
 from app.websearch.page import PAGE_TIMEOUT_S, PageReader

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from langchain_core.runnables.utils import gather_with_concurrency
+from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
+from graphs.options import Context
 from graphs.ports import Evaluator
-from graphs.types import Scores, Usage
+from graphs.types import Passage, Scores, Strip, Usage
 
 TEXTS_A_REQUEST = 4
 """As many texts are graded at once where somebody hears of each: the worker batches requests."""
@@ -104,3 +106,22 @@ def mean_of(scores: Iterable[float | None]) -> float | None:
     """The mean of those that are known; None where none is."""
     known = [score for score in scores if score is not None]
     return sum(known) / len(known) if known else None
+
+
+def told_as_graded(
+    runtime: Runtime[Context], step: str, texts: Sequence[Passage | Strip], bar: float
+) -> OnGraded:
+    """Emits a `progress` event of this step for each of `texts`; `kept` is at or above the bar.
+
+    The step's end has the last word on what is kept: strips are kept up to a number, too.
+    """
+    done = 0
+
+    def graded(index: int, score: float | None) -> None:
+        nonlocal done
+        done += 1
+        item = {"id": texts[index].id, "score": score, "kept": score is not None and score >= bar}
+        event = {"step": step, "done": done, "total": len(texts), "item": item}
+        runtime.stream_writer({"progress": event})
+
+    return graded

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.critics.judging import judged
 from graphs.errors import CriticFailed
 from graphs.generation.answer import NO_LISTENER, generate_answer, request_of, streamed
 from graphs.generation.compression import compress_knowledge
 from graphs.grading.actions import relevant
 from graphs.grading.strips import internal_knowledge, join, repacked, strips_of
+from graphs.nodes.critique import judged
 from graphs.nodes.prepare import plan_of
 from graphs.options import Repack
 from graphs.ports import Services

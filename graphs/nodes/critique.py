@@ -1,11 +1,11 @@
 """Critique the draft at hand: judge it, keep the best one, and criticise what was rejected."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from langgraph.runtime import Runtime
 
 from graphs.critics.evaluator import criticism_of
-from graphs.critics.judging import Judgements, judged
 from graphs.errors import CriticFailed
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
@@ -13,7 +13,7 @@ from graphs.reflection.scores import accepted, answered, score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.inert_markup import inert
 from graphs.text.sentences import plain
-from graphs.types import Critique, Draft, Judgement, Plan, StoppedBy, Usage
+from graphs.types import Critique, Degraded, Draft, Judgement, Plan, StoppedBy, Usage
 
 
 async def critique(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -99,3 +99,34 @@ def _entry(state: State, judgement: Judgement, plan: Plan, context: Context) -> 
         criticism="" if is_accepted else inert(criticism_of(question, judgement)),
         accepted=is_accepted,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """One judgement a draft, in order; `plan` is the run's from now on."""
+
+    judgements: Sequence[Judgement]
+    usage: Usage
+    plan: Plan
+    degraded: tuple[Degraded, ...] = ()
+
+
+async def judged(
+    question: str, drafts: Sequence[Draft], plan: Plan, context: Context, services: Services
+) -> Judgements:
+    """Raises CriticFailed where nobody could judge."""
+    services = services.judging(plan)
+    try:
+        judgements, usage = await services.critic.judge(question, drafts)
+    except CriticFailed as error:
+        if (other := services.critic_stand_in) is None:
+            raise
+        plan = replace(plan, critic_failed=True, bars=context.bars(other.bars))
+        try:
+            again = await judged(question, drafts, plan, context, services)
+        except CriticFailed as second:
+            second.usage += error.usage
+            raise
+        degraded = (error.judged_by(other.name), *again.degraded)
+        return replace(again, usage=again.usage + error.usage, degraded=degraded)
+    return Judgements(judgements, usage, plan)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.critics.judging import judged
 from graphs.errors import CriticFailed
 from graphs.generation.answer import request_of
 from graphs.grading.actions import relevant
 from graphs.grading.strips import strips_of
+from graphs.nodes.critique import judged
 from graphs.nodes.grade import grade_documents
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.search import retrieved

@@ -7,10 +7,9 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
-from graphs.grading.relevance import OnGraded, relevance_of
+from graphs.grading.relevance import OnGraded, relevance_of, told_as_graded
 from graphs.grading.strips import evaluator_text, select, strips_of, with_relevance
 from graphs.nodes.prepare import plan_of
-from graphs.nodes.progress import told_as_graded
 from graphs.nodes.web import web_query
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of

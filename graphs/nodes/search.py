@@ -38,18 +38,14 @@ class GivenPassages:
         return True
 
 
-def knowledge_base(state: State, services: Services) -> Retriever:
-    """What the run retrieves from."""
-    given = state.get("passages")
-    return GivenPassages(given) if given else services.retriever
-
-
 async def retrieved(
     query: str, k: int, state: State, context: Context, services: Services
 ) -> tuple[Sequence[Passage], list[Degraded]]:
     """What the knowledge base finds; where it fails, what it found all the same, and why."""
+    given = state.get("passages")
+    knowledge_base: Retriever = GivenPassages(given) if given else services.retriever
     try:
-        return await knowledge_base(state, services).retrieve(query, k, context.searching()), []
+        return await knowledge_base.retrieve(query, k, context.searching()), []
     except RetrieverFailed as error:
         return error.passages, [error.degraded]
 

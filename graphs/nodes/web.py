@@ -10,15 +10,14 @@ from graphs.errors import EvaluatorFailed, SearchFailed
 from graphs.generation.prompts import LIST_MARK, rewriting_messages
 from graphs.generation.replies import reply_to
 from graphs.grading.actions import searches_again
-from graphs.grading.relevance import relevance_of
+from graphs.grading.relevance import relevance_of, told_as_graded
 from graphs.grading.strips import evaluator_text, paragraphs_of, select, with_relevance
 from graphs.nodes.prepare import plan_of
-from graphs.nodes.progress import told_as_graded
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
-from graphs.text.invisible import without_invisible
 from graphs.text.model_output import without_fence
 from graphs.text.questions import keeps_identifiers
+from graphs.text.sentences import without_invisible
 from graphs.types import Degraded, Strip, Usage
 
 MAX_KEYWORDS = 3

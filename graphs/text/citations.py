@@ -7,8 +7,7 @@ In code between backticks a number in brackets is a subscript and stays as it is
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-from graphs.text.invisible import without_invisible
-from graphs.text.sentences import sentence_spans
+from graphs.text.sentences import sentence_spans, without_invisible
 from graphs.types import Citation, Strip
 
 # What runs from three or more backticks to as many, or to the end, and short code within a line.

@@ -8,7 +8,7 @@ and citation markers that are not ours. Quoted in an answer it may not grade its
 import re
 
 from graphs.text.citations import outside_code, with_round_markers
-from graphs.text.invisible import without_invisible
+from graphs.text.sentences import without_invisible
 
 OUR_TAGS = "question|knowledge|passage|dialogue|answer|findings|criticism|gold"
 # <|…|>, <s>, <eos>, <unk>, <start_of_turn>, <tool_call>, <<SYS>>: classes, for each model has some.

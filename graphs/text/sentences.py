@@ -23,6 +23,11 @@ _CLOSES_SENTENCE = frozenset({"a.m", "p.m", "etc", "al", "Inc", "Ltd", "Co", "Jr
 MAX_ABBREVIATION_CHARS = 16
 _GOES_ON = frozenset("…,;:，；：、")
 """No sentence begins with these: the mark before them is part of a name or a quotation."""
+# Printable all the same: of Default_Ignorable_Code_Point, and Braille's blank.
+_FILLERS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0000-\U000e0fff]+"
+)
 
 
 def word_count(text: str) -> float:
@@ -86,3 +91,11 @@ def stands_in(sentence: str, text: str) -> bool:
 def plain(answer: str) -> str:
     """What makes two answers the same: case, blanks and outer marks aside."""
     return " ".join(answer.casefold().split()).strip(" .。!！?？;；,，:：\"'“”‘’()（）[]*`")
+
+
+def without_invisible(text: str) -> str:
+    """The text without them: tag characters, joiners, marks of direction; blanks stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    unseen = {ord(it): None for it in set(text) if not (it.isprintable() or it.isspace())}
+    return _FILLERS.sub("", text.translate(unseen))

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from graphs.options import PRESETS, Ablation, Context, Expansion, Preset, Search
+from graphs.options import PRESETS, Ablation, Context, Expansion, Preset, Scope, Search
 from graphs.types import Bars, Thresholds
 from tests.fakes import FakeChat, FakeCritic
 from tests.graphs.languages import EN, World, every_workflow
@@ -23,6 +23,8 @@ def test_wrong_options_are_refused() -> None:
         {"weights": {"utility": -1.0}},
         {"weights": {"usefulness": 1.0}},
         {"unknown": 1},
+        {"scope": {"owner": "ann"}},
+        {"_scope": Scope("ann")},
         {"only_action": "correct"},
     ]:
         with pytest.raises(ValidationError):
@@ -66,6 +68,9 @@ def test_a_run_searches_as_its_options_say() -> None:
     context = Context(search="bm25", alpha=2.0, ablation=Ablation(fusion="rrf"))
 
     assert context.searching() == Search("bm25", 2.0, "rrf")
+    scope = Scope("ann", ("manuals",))
+    assert context.within(scope).searching() == Search("bm25", 2.0, "rrf", scope=scope)
+    assert context.scope == Scope(), "the options that were given stay as they are"
 
 
 def test_every_option_of_a_preset_is_one_of_a_run() -> None:

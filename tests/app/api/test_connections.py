@@ -13,7 +13,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from app.api.connections import REFUSED_AT_ONCE, BodyTimeout, TimedHttp, connection_options
+from app.api.connections import REFUSED_AT_ONCE, TimedHttp, connection_options
+from app.api.middleware import BodyTimeout
 from tests import fakes
 from tests.app.serving import Serving, app_of, wait_until
 

@@ -9,7 +9,7 @@ from contextvars import copy_context
 import pytest
 
 from app.errors import TooManyRuns
-from app.resilience.elsewhere import elsewhere
+from app.resilience.deadline import elsewhere
 from app.runs.admission import Admission, Place
 
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.errors import QuotaExceeded
-from app.runs.quotas import Quotas
+from app.runs.admission import Quotas
 from app.settings import Settings
 from graphs.types import Usage
 from tests import fakes
