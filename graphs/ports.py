@@ -249,7 +249,7 @@ class Circuit(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Services:
     """Everything a graph may call; built once by the application, shared by all runs.
 

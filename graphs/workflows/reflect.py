@@ -1,6 +1,6 @@
 """Reflection: critique the draft, then accept it, or criticise and revise, in a few rounds."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -15,10 +15,14 @@ from graphs.workflows.breakpoints import pausable
 from graphs.workflows.retrieve import build_retrieve
 
 
+@lru_cache(maxsize=1)
 def build_reflect(
     services: Services,
 ) -> CompiledStateGraph[State, Context, SubgraphInput, ReflectOutput]:
-    """The subgraph of crag, self_rag and self_crag; it ends within max_critic revisions."""
+    """The subgraph of crag, self_rag and self_crag; it ends within max_critic revisions.
+
+    Compiled once for all workflows of the same services.
+    """
     graph = StateGraph(
         State, context_schema=Context, input_schema=SubgraphInput, output_schema=ReflectOutput
     )

@@ -3,7 +3,7 @@
 A subgraph that every workflow begins with; all but `search` are optional steps of a run.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -15,9 +15,11 @@ from graphs.state import Context, RetrieveOutput, State, SubgraphInput
 from graphs.workflows.breakpoints import pausable
 
 
+@lru_cache(maxsize=1)
 def build_retrieve(
     services: Services,
 ) -> CompiledStateGraph[State, Context, SubgraphInput, RetrieveOutput]:
+    """Compiled once for all workflows of the same services."""
     graph = StateGraph(
         State, context_schema=Context, input_schema=SubgraphInput, output_schema=RetrieveOutput
     )
