@@ -7,7 +7,8 @@ One that SELFCRAG_EXTENSIONS_OFF names is not imported.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 from fastapi import FastAPI
 
@@ -49,16 +50,22 @@ class ServiceExtension:
         """End what would hold the server up: it has been told to stop."""
 
 
+@cache
+def installed() -> dict[str, EntryPoint]:
+    """By name; looked for once, through the metadata of every package that is installed."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
 def load_extensions(off: Collection[str] = ()) -> list[ServiceExtension]:
     """All that are installed but for those named, by name. Raises StartFailed."""
-    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if unknown := sorted({*off} - {*installed}):
-        known = ", ".join(sorted(installed)) or "none"
+    found = installed()
+    if unknown := sorted({*off} - {*found}):
+        known = ", ".join(sorted(found)) or "none"
         raise StartFailed(f"there is no extension {unknown[0]}; installed: {known}")
     extensions = []
-    for name in sorted({*installed} - {*off}):
+    for name in sorted({*found} - {*off}):
         try:
-            extensions.append(installed[name].load())
+            extensions.append(found[name].load())
         except (ImportError, AttributeError) as error:
             raise StartFailed(
                 f"extension {name} cannot be loaded ({error}); install what it needs, or name it in"

@@ -3,14 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from app.errors import StartFailed
-from app.extension import GROUP, load_extensions, settings_of
+from app.extension import installed, load_extensions, settings_of
 from app.settings import unknown_settings
 from tests import fakes
 from tests.app.serving import Serving
@@ -30,7 +29,9 @@ def webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     entry = "[selfcrag.extensions]\nwebhook = webhook_extension:extension\n"
     (about / "entry_points.txt").write_text(entry, encoding="utf-8")
     monkeypatch.syspath_prepend(site)
+    installed.cache_clear()
     yield
+    installed.cache_clear()
     sys.modules.pop("webhook_extension", None)
 
 
@@ -49,7 +50,7 @@ def test_a_package_of_somebody_elses_brings_a_route_and_a_setting(
     assert "did you mean SELFCRAG_WEBHOOK_WORKFLOW?" in line
 
 
-EVERY = sorted(entry.name for entry in entry_points(group=GROUP))
+EVERY = sorted(installed())
 
 
 def test_what_is_off_is_not_imported_and_the_core_answers(tmp_path: Path) -> None:
