@@ -10,6 +10,9 @@ SPREAD := --dist loadfile --max-worker-restart=0
 # tests take the machine's cores is run again with the machine to itself, and must pass then.
 EXTRA  := "(slow or postgres or browser or node) and not gpu"
 
+# What one process has compiled the next one reads, the tests with their assertions above all.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run serve worker studio ingest bench bench-night install test test-extra check
 

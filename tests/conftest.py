@@ -1,9 +1,21 @@
 """The network stops at loopback in every test; `--no-skips` makes a skipped test a failure."""
 
+import gc
+
 import pytest
 from pytest_socket import socket_allow_hosts
 
 pytest_plugins = ["tests.loopback.fixtures"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> object:
+    """A million objects come and stay: no garbage is looked for among them meanwhile."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
