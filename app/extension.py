@@ -58,14 +58,14 @@ def installed() -> dict[str, EntryPoint]:
 
 def load_extensions(off: Collection[str] = ()) -> list[ServiceExtension]:
     """All that are installed but for those named, by name. Raises StartFailed."""
-    found = installed()
-    if unknown := sorted({*off} - {*found}):
-        known = ", ".join(sorted(found)) or "none"
+    entries = installed()
+    if unknown := sorted({*off} - {*entries}):
+        known = ", ".join(sorted(entries)) or "none"
         raise StartFailed(f"there is no extension {unknown[0]}; installed: {known}")
     extensions = []
-    for name in sorted({*found} - {*off}):
+    for name in sorted({*entries} - {*off}):
         try:
-            extensions.append(found[name].load())
+            extensions.append(entries[name].load())
         except (ImportError, AttributeError) as error:
             raise StartFailed(
                 f"extension {name} cannot be loaded ({error}); install what it needs, or name it in"
