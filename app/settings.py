@@ -176,9 +176,9 @@ class StateSettings(BaseSettings):
 
     embedder: Literal["static", "e5", "openai", "worker"] = _knowledge(
         default="static",
-        description="static: the shipped table; e5: multilingual-e5-small, in the folder that "
-        "SELFCRAG_EVALUATOR_EMBEDDER names; openai asks an OpenAI-compatible endpoint; worker "
-        "asks the evaluator's workers.",
+        description="static: the shipped table; e5: multilingual-e5-small, shipped or in the "
+        "folder that SELFCRAG_EVALUATOR_EMBEDDER names; openai asks an OpenAI-compatible "
+        "endpoint; worker asks the evaluator's workers.",
     )
     embedder_base_url: str = _knowledge(
         default="https://api.openai.com/v1",

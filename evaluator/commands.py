@@ -179,15 +179,16 @@ def calibrate(
     labelled = _labelled(data, questions, seed, most)
     settings = _settings(weights)
     inference = import_module("evaluator.inference.scorer")
-    scorer = inference.load_scorer(settings)
+    scorer = inference.load_scorer(settings, fused=False)
     scores = inference.scores_of(scorer)
-    result = calibration.calibrate(labelled, partial(scores, "relevance"), aims)
+    former_bars = _kept_bars(settings.weights)
+    result = calibration.calibrate(labelled, _relevance(scores, settings, labelled), aims)
     typer.echo(calibration.report(result))
     judges = {"support", "utility"} <= set(scorer.tasks)
     bars = _bars(data, seed, most // 8, scores) if data and judges else None
     if bars is None:
         typer.echo("no answers to calibrate the critic's bars on: they stay as they were")
-        bars = _kept_bars(settings.weights)
+        bars = former_bars
     if "retrieval" in scorer.tasks:
         bars["retrieval"] = _retrieval_bar(scores)
     update = {"source": "data" if data else "questions", **bars}
@@ -206,11 +207,16 @@ def export(weights: Weights = None) -> None:
 
 
 @app.command()
-def embedder(out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")]) -> None:
+def embedder(
+    out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Cut the vocabulary to what this folder's texts use.")
+    ] = None,
+) -> None:
     """Write multilingual-e5-small as an embedder."""
     with needs("train"):
         embedding = import_module("evaluator.training.embedder")
-        typer.echo(f"written to {embedding.build(out)}")
+        typer.echo(f"written to {embedding.build(out, data)}")
 
 
 @app.command()
@@ -284,6 +290,27 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
         records = import_module("evaluator.data.records")
         _, held_back = records.split(records.read_folder(data), records.HELD_BACK_PERCENT)
         return reading.build_questions(held_back, seed, max_questions)
+
+
+def _relevance(scores: Any, settings: Any, labelled: Any) -> Any:
+    """The relevance that thresholds are for; its fusion, where there is an encoder, fitted anew."""
+    checkpoint = import_module("evaluator.model.checkpoint")
+    relevance = partial(scores, "relevance")
+    if not (settings.weights / checkpoint.ENCODER_FOLDER).is_dir():
+        return relevance
+    fusion = import_module("evaluator.calibration.fusion")
+    inference = import_module("evaluator.inference.fusion")
+    similarity = import_module("evaluator.inference.scorer").load_similarity(settings)
+    readings = fusion.Readings(relevance, similarity)
+    is_known = (settings.weights / checkpoint.FUSION_FILE).is_file()
+    weights = inference.load_weights(settings.weights) if is_known else inference.FusionWeights()
+    fitted = fusion.fit(labelled, readings, weights)
+    if fitted is None:
+        typer.echo("too few questions for the fusion's scale: it stays as it was")
+    weights = fitted or weights
+    fusion.store(weights, settings.weights)
+    typer.echo(f"fusion: {weights.scale:.3f} x evidence + {weights.shift:.3f}")
+    return readings.score_with(weights)
 
 
 def _kept_bars(weights: Path) -> dict[str, float]:

@@ -68,12 +68,14 @@ class Row:
     """One pair as token ids, ready for a batch.
 
     The second text's own tokens stand from `begins` on; `offsets` are their [start, end) in it, for
-    the task `answer` alone.
+    the task `answer` alone. `cosines` is what the pretrained encoder makes of the texts, for
+    relevance where the checkpoint has one (evaluator/inference/fusion.py).
     """
 
     ids: tuple[int, ...]
     offsets: tuple[tuple[int, int], ...] = ()
     begins: int = 0
+    cosines: tuple[float, float] = (0.0, 0.0)
 
 
 class Span(BaseModel):

@@ -58,7 +58,8 @@ class EvaluatorSettings(BaseSettings):
     )
     embedder: Path | None = Field(
         default=None,
-        description="Folder of an embedder: e5's or a sentence-transformers model; empty: none.",
+        description="Folder of an embedder: e5's or a sentence-transformers model; empty: none, "
+        "and SELFCRAG_EMBEDDER=e5 takes the one of the weights.",
     )
     image_embedder: Path | None = Field(
         default=None, description="Folder of a CLIP model, for images; empty: none."

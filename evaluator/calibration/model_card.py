@@ -7,7 +7,14 @@ from string import Template
 from typing import Any
 
 from evaluator.data.text import named_sections
-from evaluator.model.checkpoint import ARCHITECTURE, THRESHOLDS_FILE, check_folder, load_thresholds
+from evaluator.inference.fusion import load_weights
+from evaluator.model.checkpoint import (
+    ARCHITECTURE,
+    FUSION_FILE,
+    THRESHOLDS_FILE,
+    check_folder,
+    load_thresholds,
+)
 from evaluator.settings import WEIGHTS
 
 MEASURED_FILE = "measured.json"
@@ -83,6 +90,9 @@ def write_card(folder: Path) -> Path | None:
         ),
     }
     parts = [_filled(name, values) for name in ("head", "data", "training", "validation")]
+    if (folder / FUSION_FILE).exists():
+        weights = load_weights(folder)
+        parts.append(_filled("fusion", weights.model_dump()))
     if (folder / THRESHOLDS_FILE).exists():
         parts.append(_thresholds(folder))
     if (folder / MEASURED_FILE).exists():

@@ -1,6 +1,7 @@
 """Text embedder on ONNX Runtime: multilingual-e5-small, of the folder that `embedder` writes."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -20,22 +21,28 @@ _OUTPUTS = ["vectors"]
 class OnnxEmbedder:
     """Unit vectors of texts, cut to the longest row that the model reads."""
 
-    def __init__(self, settings: EvaluatorSettings) -> None:
-        """Raises WeightsError where the settings name no folder of this kind, or a damaged one."""
-        folder = settings.embedder
-        config = checkpoint.check_folder(folder, "embedder") if folder else {}
-        if not folder or config.get("architecture") != checkpoint.E5_ARCHITECTURE:
+    def __init__(self, folder: Path, settings: EvaluatorSettings) -> None:
+        """Raises WeightsError where the folder is of another kind, or damaged."""
+        config = checkpoint.check_folder(folder, "embedder")
+        if config.get("architecture") != checkpoint.E5_ARCHITECTURE:
             raise WeightsError(
-                "SELFCRAG_EVALUATOR_EMBEDDER names no folder of the embedder e5: make one by"
-                " `selfcrag-evaluator embedder FOLDER`, and name it there."
+                f"{folder} is no folder of the embedder e5: make one by"
+                " `selfcrag-evaluator embedder FOLDER`."
             )
-        graph, remedy = folder / checkpoint.EMBEDDER_FILE, "run `selfcrag-evaluator embedder`"
-        self._graph = Graph(graph, _OUTPUTS, settings.threads, remedy)
         self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._batch_tokens = settings.batch_tokens
         self.dimensions = int(config["d_model"])
         decisive = [folder / "tokenizer.json", folder / checkpoint.TENSORS_FILE]
         self.name = checkpoint.name_of(BASE_NAME, checkpoint.files_digest(decisive))
+        self._load(folder, settings)
+
+    def _load(self, folder: Path, settings: EvaluatorSettings) -> None:
+        graph, remedy = folder / checkpoint.EMBEDDER_FILE, "run `selfcrag-evaluator embedder`"
+        self._graph = Graph(graph, _OUTPUTS, settings.threads, remedy)
+
+    def _vectors(self, batch: Sequence[Row]) -> Vectors:
+        vectors: Vectors = self._graph.run(_OUTPUTS, batch)[0]
+        return vectors
 
     def embed(self, texts: Sequence[str], input_type: InputType | None) -> tuple[Vectors, int]:
         """Texts of no type are taken for questions, as e5's authors advise."""
@@ -46,7 +53,10 @@ class OnnxEmbedder:
             embedded: dict[Row, Vectors] = {}
             by_length = sorted(set(rows), key=lambda row: len(row.ids))
             for batch in cut(by_length, self._batch_tokens):
-                embedded.update(zip(batch, self._graph.run(_OUTPUTS, batch)[0], strict=True))
+                embedded.update(zip(batch, self._vectors(batch), strict=True))
             vectors[start : start + len(part)] = [embedded[row] for row in rows]
             tokens += sum(len(row.ids) for row in rows)
         return vectors, tokens
+
+
+load = OnnxEmbedder

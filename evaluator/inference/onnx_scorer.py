@@ -6,15 +6,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import onnxruntime as ort
+from safetensors import safe_open
 
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import HasIds, judgements, padded
-from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
+from evaluator.model.checkpoint import (
+    BLOCK,
+    BYTES,
+    LOOKED_UP,
+    NIBBLES,
+    SCALE,
+    TENSORS_FILE,
+    check_folder,
+    known_tasks,
+    name_of,
+    weights_digest,
+)
 from evaluator.model.tokenization import tokenizer_of
 from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
+Bytes = npt.NDArray[np.int8]
+Pairs = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
 _OUTPUTS = ["logits", "spans"]
 _REMEDY = "run `selfcrag-evaluator export`, or use the torch backend"
 
@@ -53,9 +70,12 @@ class Graph:
         # Without VNNI, AVX2's products of bytes saturate: this takes the exact, slower ones there.
         options.add_session_config_entry("session.x64quantprecision", "1")
         try:
+            made = _made_bytes(path.with_name(TENSORS_FILE))
+            options.add_external_initializers(list(made), list(made.values()))
             self._session = ort.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
+            self._made = made  # the session reads them where they lie
         except Exception as error:  # its exceptions have no base of their own
             raise WeightsError(f"{path} cannot be loaded: {error}") from error
         if [entry.name for entry in self._session.get_outputs()] != list(outputs):
@@ -73,6 +93,32 @@ class Graph:
         feed = {"ids": ids, "mask": mask}
         values: list[Any] = self._session.run(list(outputs), feed, self._options)
         return values
+
+
+def _made_bytes(tensors: Path) -> dict[str, ort.OrtValue]:
+    """Matrices stored at four bits as bytes with a scale a row, by the names of the graph's inputs.
+
+    Matrix after matrix, so that little memory is taken at once.
+    """
+    made: dict[str, ort.OrtValue] = {}
+    with safe_open(tensors, "numpy") as stored:
+        for name in stored.keys():  # noqa: SIM118 (it is no dict)
+            entry, _, form = name.partition("|")
+            if form == NIBBLES and not entry.endswith(LOOKED_UP):
+                pairs, scales = stored.get_tensor(name), stored.get_tensor(f"{entry}|{SCALE}")
+                whole, scale = _by_row(pairs, scales)
+                made[f"made.{entry}|{BYTES}"] = ort.OrtValue.ortvalue_from_numpy(whole)
+                made[f"made.{entry}|{SCALE}"] = ort.OrtValue.ortvalue_from_numpy(scale)
+    return made
+
+
+def _by_row(pairs: Pairs, scales: Floats) -> tuple[Bytes, Floats]:
+    """Of blocks of 32 steps from -8, low nibbles first: bytes (rows, width), scales (rows, 1)."""
+    blocks = pairs.reshape(len(pairs), -1, BLOCK // 2)
+    steps = np.concatenate([blocks & 15, blocks >> 4], axis=2).astype(np.float32) - 8
+    values = (steps * scales.astype(np.float32)[:, :, None]).reshape(len(pairs), -1)
+    scale = np.maximum(np.abs(values).max(1, keepdims=True) * np.float32(1 / 127), np.float32(1e-6))
+    return np.round(values / scale).astype(np.int8), scale
 
 
 load = OnnxScorer

@@ -3,13 +3,18 @@
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluator.errors import WeightsError
-from evaluator.model.checkpoint import E5_ARCHITECTURE, check_folder
+from evaluator.model.checkpoint import (
+    E5_ARCHITECTURE,
+    ENCODER_FOLDER,
+    FUSION_FILE,
+    check_folder,
+)
 from evaluator.schema import LABELS, TASKS, Row, RowScore, Span, Task, judged_as, score_of
 from evaluator.settings import EvaluatorSettings
 
@@ -46,6 +51,13 @@ class Scorer(Protocol):
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         """Judge one padded batch; a row's reason where its result is no number."""
+
+
+class Similarity(Protocol):
+    """How near the two texts of pairs are, by an encoder that reads each alone."""
+
+    def of(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
+        """Two cosines a pair (evaluator/inference/fusion.py); CPU work, safe in several threads."""
 
 
 class TextEmbedder(Protocol):
@@ -89,20 +101,38 @@ class LanguageModel(Protocol):
         """Each token of the text with its self-information, read after `before`."""
 
 
-def load_scorer(settings: EvaluatorSettings) -> Scorer:
+def load_scorer(settings: EvaluatorSettings, *, fused: bool = True) -> Scorer:
     """The configured checkpoint on its backend, imported by name: ONNX never imports torch.
 
-    Raises WeightsError when the folder or what the backend needs is missing.
+    Where the folder holds an encoder beside the T5, its similarity joins the relevance, unless
+    `fused` is False. Raises WeightsError when the folder or what the backend needs is missing.
     """
-    check_folder(settings.weights)
+    folder = settings.weights
+    check_folder(folder)
+    scorer = cast("Scorer", _backend(settings, "scorer").load(settings))
+    if not fused or not (folder / FUSION_FILE).is_file():
+        return scorer
+    fusion = importlib.import_module("evaluator.inference.fusion")
+    weights = fusion.load_weights(folder)
+    return cast("Scorer", fusion.FusedScorer(scorer, load_similarity(settings), weights))
+
+
+def load_similarity(settings: EvaluatorSettings) -> Similarity:
+    """What the encoder in the checkpoint's folder makes of pairs. Raises WeightsError."""
+    folder = settings.weights / ENCODER_FOLDER
+    encoder = _backend(settings, "embedder").load(folder, settings)
+    fusion = importlib.import_module("evaluator.inference.fusion")
+    return cast("Similarity", fusion.CentredCosines(encoder, folder))
+
+
+def _backend(settings: EvaluatorSettings, part: str) -> Any:
     try:
-        backend = importlib.import_module(f"evaluator.inference.{settings.backend}_scorer")
+        return importlib.import_module(f"evaluator.inference.{settings.backend}_{part}")
     except ModuleNotFoundError as error:
         raise WeightsError(
             f"The {settings.backend} backend needs the package {error.name}: install it, or set "
             "SELFCRAG_EVALUATOR_BACKEND to the other backend."
         ) from error
-    return cast("Scorer", backend.load(settings))
 
 
 def load_scorers(settings: EvaluatorSettings) -> tuple[Scorer, ...]:
@@ -125,9 +155,14 @@ def load_embedder(settings: EvaluatorSettings) -> TextEmbedder | None:
 
 
 def e5_embedder(settings: EvaluatorSettings | None = None) -> TextEmbedder:
-    """The configured embedder, which must be e5, without torch. Raises EvaluatorError."""
+    """The configured embedder, which must be e5, or the checkpoint's own; without torch.
+
+    Raises EvaluatorError.
+    """
+    settings = settings or EvaluatorSettings()
     embedding = importlib.import_module("evaluator.inference.onnx_embedder")
-    return cast("TextEmbedder", embedding.OnnxEmbedder(settings or EvaluatorSettings()))
+    folder = settings.embedder or settings.weights / ENCODER_FOLDER
+    return cast("TextEmbedder", embedding.OnnxEmbedder(folder, settings))
 
 
 def load_image_embedder(settings: EvaluatorSettings) -> ImageEmbedder | None:

@@ -18,8 +18,16 @@ CROSS_ARCHITECTURE = "selfcrag-t5-cross"
 E5_ARCHITECTURE = "selfcrag-e5"
 """And the embedders that `embedder` makes."""
 EMBEDDER_FILE = "embedder.onnx"
+CENTRE_FILE = "centre.npy"
+ENCODER_FOLDER = "encoder"
+"""Of an evaluator's folder: the embedder whose reading joins the relevance."""
+FUSION_FILE = "fusion.json"
 THRESHOLDS_FILE = "thresholds.json"
 TENSORS_FILE = "model.safetensors"
+BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
+BLOCK = 32  # values at four bits that share a scale
+LOOKED_UP = "embeddings.weight"
+"""How tables' names end, which are not multiplied."""
 SHARDS_INDEX = "model.safetensors.index.json"
 """Names the files of tensors that are stored in several."""
 
@@ -112,11 +120,16 @@ def known_tasks(config: dict[str, Any]) -> tuple[Task, ...]:
 
 
 def weights_digest(folder: Path) -> str:
-    """`sha256:...` of the folder's tensors, shards included: what thresholds are bound to."""
+    """`sha256:...` of all that decides a score, shards and fusion included: thresholds' owner."""
     files, index = [folder / TENSORS_FILE], folder / SHARDS_INDEX
     if not files[0].is_file() and index.is_file():
         shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
         files = [folder / name for name in sorted(set(shards))]
+    if (folder / FUSION_FILE).is_file():
+        encoder = folder / ENCODER_FOLDER
+        files += [folder / FUSION_FILE, encoder / TENSORS_FILE, encoder / CENTRE_FILE]
+    if missing := [path for path in files if not path.is_file()]:
+        raise WeightsError(f"{missing[0]} is missing.")
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as content:

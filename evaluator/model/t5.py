@@ -8,7 +8,7 @@ the logits of where the second text's answer begins and ends; the row's first to
 "nowhere" (SQuAD 2.0's way, Rajpurkar et al., arXiv 1806.03822).
 
 Quantization: in model.safetensors large matrices lie as one byte a value: a row w as round(w / s)
-with one scale s a row; the word table, which is not trained, as four bits a value, as it came:
+with one scale s a row; what is not trained, as the word table, as four bits a value, as it came:
 blocks of 32 values with one scale each (llama.cpp's Q4_0); the rest as float16.
 """
 
@@ -25,14 +25,20 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel, T5Config, T5Model
 
 from evaluator.errors import WeightsError
-from evaluator.model.checkpoint import ARCHITECTURE, CROSS_ARCHITECTURE, TENSORS_FILE
+from evaluator.model.checkpoint import (
+    ARCHITECTURE,
+    BLOCK,
+    BYTES,
+    CROSS_ARCHITECTURE,
+    NIBBLES,
+    SCALE,
+    TENSORS_FILE,
+)
 from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
 from evaluator.schema import TASKS
 
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
-BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
 WORDS = "t5.encoder.embeddings.word_embeddings.weight"
-BLOCK = 32  # values of the word table that share a scale
 SIDES = 3  # texts in a row, at most
 PREFIX = 2  # tokens that say what a text is, "query:" or "passage:"
 Network = TypeVar("Network", bound=nn.Module)
@@ -92,6 +98,25 @@ class EvaluatorModel(nn.Module):
         can_answer = (second & ~prefix) | is_first
         spans = self.span(states).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
         return self.head(decoded).float(), spans
+
+
+class TextEncoder(nn.Module):
+    """The pretrained encoder alone, for texts read one by one.
+
+    `forward(ids, mask)` gives the mean states of texts as unit vectors, (batch, width).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        encoder = BertModel(_encoder_config(config), add_pooling_layer=False)
+        self.t5 = cast("Any", nn.ModuleDict({"encoder": encoder}))  # the evaluator's names
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states = self.t5.encoder(
+            input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)
+        ).last_hidden_state
+        return nn.functional.normalize(mean_state(states, mask))
 
 
 def mean_state(states: Tensor, mask: Tensor) -> Tensor:
@@ -160,6 +185,11 @@ def save(model: EvaluatorModel, folder: Path) -> None:
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
+def built_encoder(config: dict[str, Any]) -> TextEncoder:
+    """A new encoder; TypeError for fields that it has not."""
+    return TextEncoder(ModelConfig(**config))
+
+
 def built(config: dict[str, Any]) -> EvaluatorModel:
     """A new network; TypeError for fields that it has not, WeightsError for the former form."""
     if config.get("architecture") == CROSS_ARCHITECTURE:
@@ -200,15 +230,20 @@ def load(
 
 
 def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as stored: `name|bytes` or `name|nibbles` with `name|scale`, or float16."""
+    """The tensors as stored: `name|bytes` or `name|nibbles` with `name|scale`, or float16.
+
+    A matrix that came as blocks of four bits and was not trained since is stored so again.
+    """
     stored: dict[str, Tensor] = {}
     for name, value in tensors.items():
         if value.ndim != 2 or value.numel() < _SMALL:
             stored[name] = value.detach().half().contiguous()
             continue
-        if name == WORDS and value.shape[1] % BLOCK == 0:
-            stored[f"{name}|{NIBBLES}"], stored[f"{name}|{SCALE}"] = _nibbles(value)
-            continue
+        if value.shape[1] % BLOCK == 0:
+            pairs, scale = _nibbles(value)
+            if name == WORDS or torch.equal(_of_nibbles(pairs, scale), value):
+                stored[f"{name}|{NIBBLES}"], stored[f"{name}|{SCALE}"] = pairs, scale
+                continue
         scale = (value.abs().amax(1, keepdim=True) / 127).clamp(min=1e-6).half()
         stored[f"{name}|{SCALE}"] = scale
         whole = (value / scale.float()).round().clamp(-127, 127)
@@ -227,6 +262,12 @@ def _nibbles(value: Tensor) -> tuple[Tensor, Tensor]:
     return (low | high << 4).flatten(1), scale.squeeze(2)
 
 
+def _of_nibbles(pairs: Tensor, scale: Tensor) -> Tensor:
+    blocks = pairs.reshape(len(pairs), -1, BLOCK // 2)
+    whole = torch.cat([blocks & 15, blocks >> 4], dim=2).float() - 8
+    return (whole * scale.float().unsqueeze(2)).flatten(1)
+
+
 def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors in float32, as computed with."""
     tensors: dict[str, Tensor] = {}
@@ -237,7 +278,5 @@ def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif form == BYTES:
             tensors[name] = value.float() * stored[f"{name}|{SCALE}"].float()
         elif form == NIBBLES:
-            blocks = value.reshape(len(value), -1, BLOCK // 2)
-            whole = torch.cat([blocks & 15, blocks >> 4], dim=2).float() - 8
-            tensors[name] = (whole * stored[f"{name}|{SCALE}"].float().unsqueeze(2)).flatten(1)
+            tensors[name] = _of_nibbles(value, stored[f"{name}|{SCALE}"])
     return tensors

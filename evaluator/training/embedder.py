@@ -1,56 +1,89 @@
 """Embedder export: multilingual-e5-small in a folder of its own.
 
-The encoder is the one that `train` begins from, untrained, with its whole vocabulary. Tensors and
-graph are stored as an evaluator's are.
+The encoder is the one that `train` begins from, untrained, with its whole vocabulary or, from a
+data folder, with the pieces that its texts use, beside the centre of their vectors, which an
+evaluator's fusion needs. Tensors and graph are stored as an evaluator's are.
 """
 
 import json
+import random
+from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 
-import torch
+import numpy as np
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
-from torch import Tensor, nn
 
+from evaluator.data.records import (
+    CHUNK_CHARS,
+    HELD_BACK_PERCENT,
+    Record,
+    in_turn,
+    read_folder,
+    split,
+)
 from evaluator.errors import DataError
+from evaluator.inference.onnx_embedder import OnnxEmbedder
 from evaluator.model import t5
-from evaluator.model.checkpoint import E5_ARCHITECTURE, EMBEDDER_FILE, TENSORS_FILE
+from evaluator.model.checkpoint import CENTRE_FILE, E5_ARCHITECTURE, EMBEDDER_FILE, TENSORS_FILE
+from evaluator.settings import read_settings
 from evaluator.training.onnx_export import write_graph
-from evaluator.training.pretrained_encoder import untrained
+from evaluator.training.pretrained_encoder import (
+    cut_tokenizer,
+    everyday_words,
+    read_source,
+    source_path,
+    untrained,
+)
 
+CENTRED_ON = 100
+"""Passages a language, from all sources in turn."""
+VOCABULARY = 48_000
 _SIZES = ("d_model", "heads", "layers", "d_ff", "vocab_size", "max_length")
 
 
-class TextEncoder(nn.Module):
-    """`forward(ids, mask)` gives the mean states of texts as unit vectors, (batch, width)."""
+def build(
+    out: Path, data: Path | None = None, tokenizer: Tokenizer | None = None, seed: int = 1
+) -> Path:
+    """Write the embedder to the new folder `out`; DataError where it holds something.
 
-    def __init__(self, network: t5.EvaluatorModel) -> None:
-        super().__init__()
-        self.t5 = network.t5
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states = self.t5.encoder(
-            input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)
-        ).last_hidden_state
-        return nn.functional.normalize(t5.mean_state(states, mask))
-
-
-def build(out: Path, tokenizer: Tokenizer | None = None) -> Path:
-    """Write the embedder, of all pieces or these, to `out`; DataError where it holds something."""
+    Of all pieces, or of the tokenizer's, or of those that the data folder's texts use.
+    """
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out} is not empty.")  # it may hold an evaluator
-    return write(*untrained(tokenizer), out)
+    records = split(read_folder(data), HELD_BACK_PERCENT)[0] if data else []
+    if data:
+        texts = sorted({text for record in records for text in (record.passage, record.question)})
+        tokenizer = cut_tokenizer(
+            read_source(source_path()), [*texts, *everyday_words()], VOCABULARY
+        )
+    write(*untrained(tokenizer), out)
+    if data:
+        write_centre(records, out, seed)
+    return out
 
 
-def write(network: t5.EvaluatorModel, tokenizer: Tokenizer, out: Path) -> Path:
-    """The network's encoder, its decoder left out, as an embedder."""
+def write_centre(records: Sequence[Record], folder: Path, seed: int) -> None:
+    """The mean vector of passages of both languages, (width,), beside the folder's embedder."""
+    rng, passages = random.Random(seed), list[str]()
+    for language in ("en", "zh"):
+        mine = [record for record in records if record.language == language]
+        drawn = in_turn(mine, attrgetter("source"), rng)
+        chosen = list(dict.fromkeys(record.passage for record in drawn))[:CENTRED_ON]
+        passages += [passage[: CHUNK_CHARS[language]] for passage in chosen]
+    vectors, _ = OnnxEmbedder(folder, read_settings()).embed(passages, "passage")
+    np.save(folder / CENTRE_FILE, vectors.mean(0))
+
+
+def write(network: t5.TextEncoder, tokenizer: Tokenizer, out: Path) -> Path:
+    """The encoder as an embedder."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(out / "tokenizer.json"))
-    tensors = {n: v for n, v in t5.tensors(network).items() if n.startswith("t5.encoder.")}
-    stored = t5.packed(tensors)
+    stored = t5.packed(t5.tensors(network))
     save_file(stored, out / TENSORS_FILE)
-    network.load_state_dict(t5.unpacked(stored), strict=False)  # the graph reads what is stored
-    write_graph(TextEncoder(network), {"vectors": {0: "batch"}}, out / EMBEDDER_FILE)
+    network.load_state_dict(t5.unpacked(stored))  # the graph reads what is stored
+    write_graph(network, {"vectors": {0: "batch"}}, out / EMBEDDER_FILE)
     sizes = {name: getattr(network.config, name) for name in _SIZES}
     text = json.dumps({"architecture": E5_ARCHITECTURE, **sizes}, indent=2)
     (out / "config.json").write_text(text + "\n", encoding="utf-8")

@@ -1,8 +1,9 @@
 """ONNX export: a checkpoint's graph in int8, whose weights stay in model.safetensors.
 
 Large matrices are multiplied as bytes (MatMulInteger): the weights with one scale an output, as
-they are stored, the activations with one scale a token, found as they come, so that neither
-batch mates nor padding move a score. Attention, norms and heads compute in float32. The graph's
+they are stored or, of those stored at four bits, as made when the graph is loaded; the
+activations with one scale a token, found as they come, so that neither batch mates nor padding
+move a score. Attention, norms and heads compute in float32. The graph's
 initialisers point into the safetensors file by offset: weights are stored once.
 """
 
@@ -20,11 +21,19 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import load_file
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from evaluator.errors import WeightsError
 from evaluator.model import t5
-from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
-from evaluator.model.t5 import BLOCK, BYTES, NIBBLES, SCALE
+from evaluator.model.checkpoint import (
+    BLOCK,
+    BYTES,
+    NIBBLES,
+    SCALE,
+    TENSORS_FILE,
+    check_folder,
+    known_tasks,
+)
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
@@ -67,7 +76,9 @@ def write_graph(network: Any, outputs: Mapping[str, dict[int, str]], path: Path)
 
 
 def _traced(network: Any, outputs: Mapping[str, dict[int, str]]) -> onnx.ModelProto:
-    network.t5.set_attn_implementation("eager")  # the fused form fixes the length
+    for part in network.modules():
+        if isinstance(part, PreTrainedModel):
+            part.set_attn_implementation("eager")  # the fused form fixes the length
     ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
     ids[:, 0], ids[:, 9] = t5.FIRST_TASK, SEPARATOR
     with warnings.catch_warnings(), TemporaryDirectory() as scratch:
@@ -98,6 +109,7 @@ class _Quantizer:
         self._used, self._floats_made = set[str](), set[str]()
         self._nodes: list[onnx.NodeProto] = []
         self._quantized: dict[str, tuple[str, str]] = {}
+        self._made: list[onnx.TensorProto] = []
 
     def rewrite(self) -> None:
         initializers = []
@@ -111,7 +123,7 @@ class _Quantizer:
         for node in self._graph.node:
             if not self._replaces(node):
                 self._nodes.append(node)
-        initializers += [self._external(entry) for entry in sorted(self._used)]
+        initializers += [self._external(entry) for entry in sorted(self._used)] + self._made
         del self._graph.initializer[:], self._graph.node[:]
         self._graph.initializer.extend(initializers)
         self._graph.node.extend(self._nodes)
@@ -120,14 +132,14 @@ class _Quantizer:
         """Compute the node by the stored bytes; where that cannot be, its weights become floats."""
         for name in self._weights.keys() & set(node.input):
             entry, turned = self._weights[name]
-            whole = f"{entry}|{BYTES}" in self._stored
-            if whole and node.op_type == "MatMul" and node.input[1] == name:
+            whole, halves = (f"{entry}|{form}" in self._stored for form in (BYTES, NIBBLES))
+            if (whole or halves) and node.op_type == "MatMul" and node.input[1] == name:
                 self._multiply(node, entry, turned)
                 return True
             if whole and node.op_type == "Gather" and node.input[0] == name and not turned:
                 self._look_up(node, entry)
                 return True
-            if f"{entry}|{NIBBLES}" in self._stored and node.op_type == "Gather":
+            if halves and node.op_type == "Gather":
                 self._look_up_nibbles(node, entry)
                 return True
             if name not in self._floats_made:
@@ -137,8 +149,9 @@ class _Quantizer:
 
     def _multiply(self, node: onnx.NodeProto, entry: str, turned: bool) -> None:
         """x W as (bytes of x)(bytes of W), times both scales."""
-        whole, scale = self._parts(entry)
         out = node.output[0]
+        is_whole = f"{entry}|{BYTES}" in self._stored
+        whole, scale = self._parts(entry) if is_whole else self._requantized(entry)
         x, x_scale = self._bytes_of(node.input[0])
         if turned:  # stored as (outputs, inputs)
             self._add("Transpose", [whole], [f"{out}.turned"], perm=[1, 0])
@@ -192,6 +205,19 @@ class _Quantizer:
         self._add("Unsqueeze", [f"{out}.scales", "quantize.axis"], [f"{out}.column"])
         self._add("Mul", [f"{out}.steps", f"{out}.column"], [f"{out}.values"])
         self._add("Reshape", [f"{out}.values", "nibbles.row"], [out])
+
+    def _requantized(self, entry: str) -> tuple[str, str]:
+        """Bytes and a scale a row, made of the blocks of four bits when the graph is loaded."""
+        rows, half = self._stored[f"{entry}|{NIBBLES}"].shape
+        for part, dims, kind in (
+            (BYTES, (rows, 2 * half), TensorProto.INT8),
+            (SCALE, (rows, 1), TensorProto.FLOAT),
+        ):
+            tensor = onnx.TensorProto(name=f"made.{entry}|{part}", dims=dims, data_type=kind)
+            tensor.data_location = TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="made")
+            self._made.append(tensor)
+        return f"made.{entry}|{BYTES}", f"made.{entry}|{SCALE}"
 
     def _as_float(self, entry: str, output: str, turned: bool) -> Iterator[onnx.NodeProto]:
         """The operations of `t5.unpacked`, computed when the session loads."""

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers.initialization import no_init_weights
 
 from evaluator.errors import DataError
-from evaluator.model.t5 import SIDES, EvaluatorModel, ModelConfig
+from evaluator.model.t5 import SIDES, EvaluatorModel, ModelConfig, TextEncoder
 from evaluator.model.tokenization import END, PAD, SEPARATOR, SPECIAL_TOKENS, UNKNOWN, stored_form
 
 Floats = npt.NDArray[np.float32]
@@ -167,18 +167,18 @@ def _is_basic(piece: str) -> bool:
         return len(code) == 2 and 0xA4 <= code[0] < 0xC7
 
 
-def untrained(tokenizer: Tokenizer | None = None) -> tuple[EvaluatorModel, Tokenizer]:
-    """The source's encoder over the tokenizer's pieces or all; decoder and heads are not set."""
+def untrained(tokenizer: Tokenizer | None = None) -> tuple[TextEncoder, Tokenizer]:
+    """The source's encoder over the tokenizer's pieces or all."""
     source = read_source(source_path())
     tokenizer = tokenizer or cut_tokenizer(source)
     with no_init_weights():
-        network = EvaluatorModel(ModelConfig(tokenizer.get_vocab_size()))
+        network = TextEncoder(ModelConfig(tokenizer.get_vocab_size()))
     fill(network, source, tokenizer)
     return network.eval(), tokenizer
 
 
 @torch.no_grad()
-def fill(network: EvaluatorModel, source: Source, tokenizer: Tokenizer) -> None:
+def fill(network: EvaluatorModel | TextEncoder, source: Source, tokenizer: Tokenizer) -> None:
     """Copy the source into the network's encoder, words by the tokenizer's pieces.
 
     All texts of a row begin as of the one type that the source knows.

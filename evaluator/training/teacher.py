@@ -10,10 +10,10 @@ from itertools import chain
 
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 
 from evaluator.inference.scorer import padded
-from evaluator.model.t5 import autocast, mean_state
+from evaluator.model.t5 import autocast
 from evaluator.model.tokenization import END, SEPARATOR, SPECIAL_TOKENS, PairTokenizer
 from evaluator.schema import Row
 from evaluator.training.pretrained_encoder import untrained
@@ -31,8 +31,9 @@ class Teacher:
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         network, tokenizer = untrained(tokenizer)
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        network.t5.set_attn_implementation("eager" if self._device.type == "cpu" else "sdpa")
-        self._encoder = network.t5.encoder.to(self._device).requires_grad_(False)
+        kind = "eager" if self._device.type == "cpu" else "sdpa"
+        network.t5.encoder.set_attn_implementation(kind)
+        self._encoder = network.to(self._device).requires_grad_(False)
         self._tokenizer = PairTokenizer(tokenizer, MAX_TOKENS)
 
     def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -68,13 +69,10 @@ class Teacher:
             rows = [Row(texts[place]) for place in order[first : first + _BATCH]]
             ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
             with autocast(self._device):
-                states = self._encoder(
-                    input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)
-                ).last_hidden_state
-            parts.append(mean_state(states.float(), mask))
+                parts.append(self._encoder(ids, mask).float())
         back = torch.empty(len(order), dtype=torch.long)
         back[torch.tensor(order)] = torch.arange(len(order))
-        return nn.functional.normalize(torch.cat(parts), dim=1)[back.to(self._device)]
+        return torch.cat(parts)[back.to(self._device)]
 
 
 whole_encoder = cache(Teacher)  # with its whole vocabulary, read once

@@ -2,13 +2,20 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from evaluator import commands
+from evaluator.calibration.thresholds import store
 from evaluator.errors import EvaluatorError
-from evaluator.model.checkpoint import load_thresholds
+from evaluator.inference.fusion import FusedScorer, FusionWeights, load_weights
+from evaluator.inference.scorer import load_scorer
+from evaluator.model.checkpoint import CENTRE_FILE, ENCODER_FOLDER, load_thresholds
+from evaluator.schema import CalibratedThresholds
+from evaluator.settings import EvaluatorSettings
 from tests.evaluator.calibration.test_model_card import made_by_training
+from tests.evaluator.tiny import tiny_e5
 
 
 def test_score_prints_a_line_a_passage() -> None:
@@ -51,6 +58,25 @@ def test_calibrate_writes_thresholds_for_the_weights_named(
     assert found.lower <= found.upper
     assert found.figures["en_questions"] == 2
     assert found.source == "questions"
+
+
+def test_calibrate_heeds_the_encoder_in_the_folder(
+    tmp_path: Path, feedback: str, exported: Path
+) -> None:
+    weights = shutil.copytree(exported, tmp_path / "weights")
+    made_by_training(weights)
+    kept = {"upper": 0.5, "lower": -0.5, "strip_floor": -0.5, "support": 0.3, "utility": 2.5}
+    store(CalibratedThresholds.model_validate({**kept, "evaluator": ""}), weights)
+    encoder = tiny_e5(weights / ENCODER_FOLDER)
+    np.save(encoder / CENTRE_FILE, np.zeros(256, np.float32))
+    arguments = ["calibrate", "--questions", feedback, "--weights", str(weights)]
+    result = CliRunner().invoke(commands.app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "too few questions for the fusion's scale" in result.output
+    assert load_weights(weights) == FusionWeights()
+    found = load_thresholds(weights)
+    assert (found.support, found.utility) == (0.3, 2.5)
+    assert isinstance(load_scorer(EvaluatorSettings(weights=weights)), FusedScorer)
 
 
 @pytest.mark.parametrize("command", ["export", "measure", "bench", "calibrate"])

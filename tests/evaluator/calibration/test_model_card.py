@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from evaluator.calibration import fusion
 from evaluator.calibration.model_card import keep_figures, write_card
 from evaluator.calibration.thresholds import store
+from evaluator.inference.fusion import FusionWeights
 from evaluator.schema import CalibratedThresholds
 from evaluator.training.train import TrainOptions
 
@@ -28,9 +30,11 @@ def test_the_card_tells_what_was_measured(folder: Path) -> None:
     measured = {"questions": 20, "auc_evaluator": 0.9, "auc_bm25": 0.8, "first_evaluator": 0.7,
                 "first_bm25": 0.6}  # fmt: skip
     keep_figures(folder, "unseen", measured)
+    fusion.store(FusionWeights(scale=0.5, shift=-1.25, questions=200), folder)
     path = write_card(folder)
     assert path is not None
     card = path.read_text(encoding="utf-8")
+    assert "the logistic of 0.5 x evidence + -1.25, found on 200 questions" in card
     assert "--minutes 3 --rows 10 --seed 7 --layers 12 --init none" in card
     assert "| relevance rivers | 0.750 | 12 |" in card
     assert "| unseen | 20 | 0.900 | 0.800 | - | 0.700 | 0.600 | - |" in card

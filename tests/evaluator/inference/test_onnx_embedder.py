@@ -29,7 +29,7 @@ def loaded(folder: Path) -> TextEmbedder:
 
 def test_vectors_are_those_of_the_source(tmp_path: Path) -> None:
     tokenizer = cut_tokenizer(read_source(source_path()), [*QUESTIONS, *PASSAGES], 12_000)
-    embedder = loaded(build(tmp_path / "e5", tokenizer))
+    embedder = loaded(build(tmp_path / "e5", tokenizer=tokenizer))
     asked, _ = embedder.embed(QUESTIONS, "query")
     found, _ = embedder.embed(PASSAGES, "passage")
     pairs = [(question, passage) for question in QUESTIONS for passage in PASSAGES]

@@ -5,7 +5,7 @@ import torch
 from evaluator.model.t5 import packed, sides_of, unpacked
 from evaluator.model.tokenization import END, SEPARATOR, SPECIAL_TOKENS, PairTokenizer
 from evaluator.schema import Row
-from tests.evaluator.tiny import tiny_network, tiny_tokenizer
+from tests.evaluator.tiny import at_four_bits, tiny_network, tiny_tokenizer
 
 WORD = len(SPECIAL_TOKENS)
 
@@ -48,3 +48,13 @@ def test_storing_what_was_stored_changes_nothing() -> None:
 
 def test_a_row_of_zeros_is_kept() -> None:
     assert not unpacked(packed({"words.weight": torch.zeros(400, 64)}))["words.weight"].any()
+
+
+def test_what_came_at_four_bits_is_stored_so_without_loss() -> None:
+    torch.manual_seed(0)
+    value = at_four_bits(torch.randn(400, 64))
+    stored = packed({"wide.weight": value})
+    assert stored["wide.weight|nibbles"].numel() == value.numel() // 2
+    assert torch.equal(unpacked(stored)["wide.weight"], value)
+    value[3, 5] += 1e-3  # trained further
+    assert "wide.weight|bytes" in packed({"wide.weight": value})

@@ -95,14 +95,22 @@ async def test_a_worker_gives_the_same_vectors_under_the_same_name(
         await there.aclose()
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_without_its_folder_the_command_that_makes_it_is_told(
-    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+def test_a_folder_of_another_kind_is_refused_with_the_command_that_makes_one(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SELFCRAG_EMBEDDER", "e5")
-    other = str(tiny_folder(tmp_path / "evaluator")) if named else ""
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", other)
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", str(tiny_folder(tmp_path / "evaluator")))
     refused = CliRunner().invoke(cli, ["ingest", "docs"])
     assert refused.exit_code == 1
     assert "make one by `selfcrag-evaluator embedder FOLDER`" in " ".join(refused.output.split())
+
+
+def test_without_a_folder_the_shipped_encoder_is_read(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SELFCRAG_EMBEDDER", "e5")
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", "")
+    done = CliRunner().invoke(cli, ["ingest", "docs"])
+    assert done.exit_code == 0, done.output

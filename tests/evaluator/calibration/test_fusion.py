@@ -1,0 +1,81 @@
+"""The fusion's scale and shift from labelled questions."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from evaluator.calibration.fusion import Readings, fit, logistic
+from evaluator.data.calibration_questions import LabelledQuestion
+from evaluator.inference.fusion import FusionWeights
+
+Pair = tuple[str, str]
+
+
+def questions(count: int) -> list[LabelledQuestion]:
+    """Passages are named by what either reader makes of them."""
+    rng, made = random.Random(1), []
+    for number in range(count):
+        question = f"question {number}?" if number % 2 else f"问题{number}？"
+        labels = [rank == 0 and number % 4 < 2 for rank in range(5)]
+        passages = []
+        for label in labels:
+            own, near = rng.gauss(0.3 * label, 0.4), rng.gauss(0.08 * label, 0.03)
+            passages.append(f"{max(min(own, 0.99), -0.99):.4f} {near:.4f}")
+        made.append(LabelledQuestion(question, passages, labels))
+    return made
+
+
+class Reader:
+    """Both readers, by the passage's name; counts what is read."""
+
+    def __init__(self) -> None:
+        self.scored: list[Pair] = []
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        self.scored += pairs
+        return [float(passage.split()[0]) for _, passage in pairs]
+
+    def of(self, pairs: Sequence[Pair]) -> list[tuple[float, float]]:
+        return [(float(passage.split()[1]), 0.0) for _, passage in pairs]
+
+
+def readings() -> Readings:
+    reader = Reader()
+    return Readings(reader.score, reader)
+
+
+def test_the_probability_means_what_it_says() -> None:
+    asked, read = questions(600), readings()
+    found = fit(asked, read, FusionWeights())
+    assert found
+    assert found.questions == 600
+    assert found.similarity == FusionWeights().similarity
+    best = [max(read.score_with(found)([(q.question, p) for p in q.passages])) for q in asked]
+    chance = (np.array(best) + 1) / 2
+    answered = np.array([q.answered for q in asked])
+    for low, high in ((0, 0.5), (0.5, 1)):
+        part = (chance >= low) & (chance < high)
+        assert chance[part].mean() == pytest.approx(answered[part].mean(), abs=0.1)
+    assert fit(asked[:30], read, FusionWeights()) is None
+
+
+def test_the_regression_is_the_known_one() -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(500, 2)) * [1, 0.02]
+    labels = rng.random(500) < 1 / (1 + np.exp(-features @ [1, 60] + 1))
+    weights = rng.random(500)
+    known = LogisticRegression(C=1e6, tol=1e-8).fit(features * [1, 50], labels, weights)
+    expected = [*(known.coef_[0] * [1, 50]), known.intercept_[0]]
+    assert logistic(features, labels, weights) == pytest.approx(expected, rel=0.01)
+
+
+def test_a_pair_is_read_once() -> None:
+    reader = Reader()
+    read = Readings(reader.score, reader)
+    pair, other = ("a?", "0.5 0.1"), ("a?", "0.1 0.2")
+    assert read.of([pair, pair]) == [(0.75, 0.1, 0.0)] * 2
+    assert read.of([other, pair]) == [(0.55, 0.2, 0.0), (0.75, 0.1, 0.0)]
+    assert reader.scored == [pair, other]
