@@ -1,4 +1,4 @@
-"""`.env.example` names every setting, with its default and its description."""
+"""`.env.example` begins with what most set, then names every setting with its default."""
 
 import re
 from pathlib import Path
@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / ".env.example"
 GENERAL = {"OPENAI_API_KEY", "TAVILY_API_KEY"}
 ASSIGNMENT = re.compile(r"^#([A-Z_]+)=(.*)$", re.MULTILINE)
+MOST_SET, ALL = EXAMPLE.read_text(encoding="utf-8").split("# Below are all settings")
 
 
 def fields() -> dict[str, Any]:
@@ -32,7 +33,7 @@ def fields() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, str]:
-    found = ASSIGNMENT.findall(EXAMPLE.read_text(encoding="utf-8"))
+    found = ASSIGNMENT.findall(ALL)
     assert len(found) == len(dict(found)), "named once"
     return dict(found)
 
@@ -45,11 +46,28 @@ def test_all_is_commented_out() -> None:
     assert dotenv_values(EXAMPLE) == {}
 
 
+def test_what_most_set_is_short_and_starts_uncommented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line says what it is for; all together are settings that fit together."""
+    for name in fields():
+        monkeypatch.delenv(name, raising=False)
+    lines = [line for line in MOST_SET.splitlines() if ASSIGNMENT.match(line)]
+    assert 8 <= len(lines) <= 12
+    assert all(re.search(r"\S +# \w", line) for line in lines)
+    file = tmp_path / ".env"
+    file.write_text("\n".join(line[1:] for line in lines), encoding="utf-8")
+
+    assert set(dotenv_values(file)) <= set(fields())
+    settings = Settings(_env_file=file)
+    chosen = (settings.generator, settings.openai_model, settings.search, settings.port)
+    assert chosen == ("openai", "qwen3", "tavily", 8000)
+
+
 def test_every_setting_is_described(example: dict[str, str]) -> None:
-    text = EXAMPLE.read_text(encoding="utf-8")
     for name, field in fields().items():
         described = re.sub(r"\s+", " ", field.description)
-        assert f"# {described}\n#{name}=" in text, name
+        assert f"# {described}\n#{name}=" in ALL, name
 
 
 def test_the_values_are_the_defaults(
