@@ -16,7 +16,7 @@ from app.composition.embedder import chosen_embedder
 from app.errors import StartFailed
 from app.ingest import pipeline
 from app.ingest.chunker import Chunking
-from app.ingest.files import Report, is_url
+from app.ingest.files import Report, is_url, shown
 from app.ingest.pipeline import Questioner
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
@@ -29,6 +29,7 @@ from app.settings import Settings, StateSettings, load_settings
 from graphs.options import DEFAULT_COLLECTION
 
 console = Console(stderr=True)
+MAX_NAMED = 3
 REFUSALS = (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed)
 
 
@@ -75,6 +76,7 @@ async def ingest(
         "unchanged": len(report.skipped),
         "removed": len(report.removed),
         "refused": len(report.refused),
+        "gone": len(report.gone),
     }
     counts = [f"{count} {what}" for what, count in parts.items() if count]
     console.print(
@@ -82,6 +84,13 @@ async def ingest(
     )
     for refusal in report.refused:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
+    if report.gone:
+        others = ", …" if len(report.gone) > MAX_NAMED else ""
+        console.print(
+            f"  gone {', '.join(map(shown, report.gone[:MAX_NAMED]))}{others}: no file is there any"
+            " more, yet questions still find what was read from it; --prune removes it",
+            markup=False,
+        )
     if report.nothing_read:
         raise typer.Exit(1)
 

@@ -96,9 +96,7 @@ async def ingest(
         known = await index.documents(scope)
         state = files.StateFolder(index.folder.parent)
         items = await asyncio.to_thread(files.listed, paths, known, state)
-        outdated = (
-            await asyncio.to_thread(files.missing, paths, known, items, state) if prune else []
-        )
+        missing = await asyncio.to_thread(files.missing, paths, known, items, state)
         work = Ingest(
             index, segmenter, known, scope, prune=prune, progress=progress, chunking=chunking,
             download=download, questioner=questioner, on_cluster=on_cluster, loaders=loaders,
@@ -107,7 +105,10 @@ async def ingest(
         work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in private]
         out = await asyncio.to_thread(files.links_out, paths)
         work.report.refused += [RefusedFile(files.shown(str(path)), LEADS_OUT) for path in out]
-        report = await work.all([*items, *files.listed_pages(urls, known)], outdated)
+        if not prune:
+            work.report.gone = [each.source for each in missing if files.is_gone(each.path)]
+        pages = files.listed_pages(urls, known)
+        report = await work.all([*items, *pages], missing if prune else [])
         for what, sources in (
             ("documents brought in", [*report.added, *report.updated]),
             ("documents deleted", report.removed),

@@ -38,6 +38,21 @@ def test_the_summary_tells_what_became_of_every_file() -> None:
     Path("docs/pump.md").unlink()
     code, output = call("docs", "--prune")
     assert (code, "1 removed" in output) == (0, True)
+    assert "gone" not in output
+
+
+def test_documents_whose_file_is_gone_are_told_until_they_are_pruned() -> None:
+    for name in "abcd":
+        Path(f"docs/{name}.md").write_text(f"Valve {name} is open.\n", "utf-8")
+    call("docs")
+    for name in "abcd":
+        Path(f"docs/{name}.md").unlink()
+    code, output = call("docs")
+    assert (code, "1 unchanged, 4 gone" in output) == (0, True)
+    assert "gone docs/a.md, docs/b.md, docs/c.md, …: no file is there any more" in output
+    assert "--prune removes it" in output
+    assert "4 removed" in call("docs", "--prune")[1]
+    assert "gone" not in call("docs")[1]
 
 
 def test_it_fails_only_where_nothing_could_be_read() -> None:
