@@ -131,7 +131,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     search_ahead = await opened(lambda _: SearchesAhead(web_search) if web_search else None)
     token = settings.index_token.get_secret_value()
     retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
-    client = await _worker_client(settings, stack)
+    client = await worker_client(settings, stack)
     tables = term_tables(retriever.segmenter)
     thresholds = PAPER_THRESHOLDS.get(settings.thresholds)
     # A worker within this process cannot be away.
@@ -178,7 +178,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
-async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
+async def worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
     """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
     # A machine that takes no connection is given up early: another may take it.
     timeout = httpx.Timeout(WORKER_TIMEOUT_S, connect=CONNECT_S)

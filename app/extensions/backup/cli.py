@@ -39,8 +39,11 @@ def restore(
 
 
 def check() -> None:
-    """Look whether database, index and uploaded files are whole; exit code 1 where not."""
-    from app.extensions.backup import command
+    """Say what is configured, what of it answers and what is wrong; exit code 1 where something is.
+
+    A language model that is configured is asked for a word.
+    """
+    from app.extensions.backup.check import check_state
 
     with interruptible("nothing was changed"):
-        command.check_state()
+        check_state()

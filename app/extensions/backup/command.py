@@ -1,15 +1,13 @@
-"""`selfcrag backup`, `restore` and `check`: the state folder as a whole."""
+"""`selfcrag backup` and `restore`: the state folder as a whole."""
 
 import asyncio
 import sqlite3
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-import typer
-
 from app.cli.terminal import errors, fail
 from app.errors import ServiceError
-from app.extensions.backup.backup import Summary, back_up, problems, restore
+from app.extensions.backup.backup import Summary, back_up, restore
 from app.retrieval.index import IndexMismatch, IngestBusy
 from app.settings import StateSettings, load_settings
 
@@ -25,18 +23,6 @@ def restore_backup(source: str, force: bool) -> None:
     settings = _settings()
     summary = _done(restore(settings, source, force=force))
     _tell(summary, f"restored into {settings.data_dir}")
-
-
-def check_state() -> None:
-    settings = _settings()
-    issues = _done(problems(settings))
-    for problem in issues:
-        errors.print(f"selfcrag: {problem}", style="red", markup=False, soft_wrap=True)
-    if issues:
-        raise typer.Exit(1)
-    typer.echo(f"{settings.data_dir}: nothing is wrong")
-    if settings.index_url:
-        typer.echo("the index is in Milvus, which was not looked at")
 
 
 def _settings() -> StateSettings:

@@ -1,6 +1,7 @@
 """`selfcrag backup`, `restore` and `check`, and what is told of a state that is damaged."""
 
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from app.cli.main import cli
 from tests.app.cli.test_main import told
 from tests.app.knowledge import copied
+from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 
 Command = Callable[..., Result]
 
@@ -149,3 +151,53 @@ def test_damaged_rows_are_found_by_check_and_not_backed_up(command: Command, sta
     assert "restore a backup or delete" in told(command("check"))
     assert "restore a backup or delete" in told(command("backup", "b.tar"))
     assert not Path("b.tar").exists()
+
+
+def test_check_says_what_is_configured_and_answers(
+    command: Command, state: Path, openai_server: OpenAIServer
+) -> None:
+    lines = done(command("check", worker_url="")).splitlines()
+    assert [line[:13].strip() for line in lines[:-1]] == [
+        *("data folder", "index", "evaluator"),
+        *("chat model", "web search", "keys"),
+    ]
+    said = "\n".join(lines)
+    assert "GB free" in said
+    assert re.search(r"index +4 documents in \d+ chunks, embedder static", said)
+    assert re.search(r"evaluator +in the service, .+, answers", said)
+    assert "none: answers are quotations" in said
+    assert re.search(r"web search +off", said)
+    assert "asked of every request: 1 valid" in said
+    assert lines[-1] == f"{state}: nothing is wrong"
+
+    with_model = {"generator": "openai", "openai_base_url": f"{openai_server.url}/v1"}
+    with_model |= {"openai_api_key": OPENAI_KEY, "openai_model": MODEL}
+    assert f"{MODEL}, answers" in done(command("check", **with_model))
+    assert len(openai_server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "part", "said"),
+    [
+        (
+            {"worker_url": "http://127.0.0.1:9"},
+            "evaluator",
+            "No answer from the evaluator at http://127.0.0.1:9",
+        ),
+        (
+            {"generator": "openai", "openai_base_url": "http://127.0.0.1:9/v1"},
+            "chat model",
+            "The chat endpoint at 127.0.0.1:9 could not be reached",
+        ),
+    ],
+)
+def test_check_names_the_part_that_does_not_answer(
+    command: Command, settings: dict[str, str], part: str, said: str
+) -> None:
+    result = command("check", **settings)
+
+    assert result.exit_code == 1
+    fault, *others = [line for line in result.stdout.splitlines() if "see below" in line]
+    assert (fault.startswith(part), others) == (True, [])
+    assert f"selfcrag: {said}" in result.stderr
+    assert "nothing is wrong" not in result.output
