@@ -56,7 +56,8 @@ check: $(VENV)/.dev ## style, types, architecture, and the figures that may only
 	@$(BIN)/python -m benchmarks.structure --request
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "self-crag needs Python 3.11 or later")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "self-crag needs Python 3.11 or later, \
+	and $(PYTHON) is %d.%d: name a newer one, as in `make run PYTHON=python3.12`" % sys.version_info[:2])'
 	@$(PYTHON) -m venv $(VENV)
 
 # A stamp a lock file: installed once, again when the lock or the package's metadata changes.

@@ -54,7 +54,7 @@ class _Worker:
         except httpx.RequestError as error:
             raise errors.WorkerUnreachable(
                 f"No answer from the evaluator at {self.address}{path} ({type(error).__name__}). "
-                "Is the worker running?"
+                "Is the worker running? `selfcrag-evaluator serve` starts one."
             ) from error
         if response.is_success:
             return response

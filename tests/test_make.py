@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,24 @@ def test_help_lists_every_target_with_what_it_does(words: tuple[str, ...]) -> No
     listed = dict(re.fullmatch(r"(\S+)\s{2,}(\S.*)", line).groups() for line in lines)  # type: ignore[union-attr]
 
     assert set(listed) >= TARGETS
+
+
+def test_an_older_python_is_told_with_the_way_out(installed: Path) -> None:
+    """The stand-in says that it is 3.10."""
+    shutil.rmtree(installed / ".venv")
+    older = installed / "older"
+    older.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c"
+        """ 'import sys; sys.version_info = (3, 10, 4); exec(sys.argv[1])' "$2"\n"""
+    )
+    older.chmod(0o755)
+    ended = make(installed, "run", f"PYTHON={older}")
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[0] == (
+        f"self-crag needs Python 3.11 or later, and {older} is 3.10:"
+        " name a newer one, as in `make run PYTHON=python3.12`"
+    )
+    assert not (installed / ".venv").exists()
 
 
 @pytest.mark.parametrize(("stamp", "lock"), [(".run", LOCKS[0]), (".dev", LOCKS[1])])

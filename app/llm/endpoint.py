@@ -120,12 +120,14 @@ class Endpoint:
             case openai.APIStatusError() if error.status_code in {400, 413, 422}:
                 return self.failed(_refusal(error.status_code, self._model), RequestRefused)
             case openai.APIStatusError():
-                return self.failed(_refusal(error.status_code, self._model))
+                where = _where_to_look(self._base_url) if error.status_code == 404 else ""
+                return self.failed(_refusal(error.status_code, self._model) + where)
             case openai.APIError():
                 return self.failed("reported an error while answering; try again")
             case _:
                 return self.failed(
                     f"sent a reply that is no {self._kind} completion; check its address"
+                    f"{_where_to_look(self._base_url)}"
                 )
 
     def failed(self, what: str, error: type[GeneratorFailed] = GeneratorFailed) -> GeneratorFailed:
@@ -243,6 +245,13 @@ def _refusal(status: int, model: str) -> str:
     if status in {400, 413, 422}:
         return f"did not accept the request (HTTP {status}); it may be too long for {model!r}"
     return f"is failing on its side (HTTP {status}); try again later"
+
+
+def _where_to_look(base_url: str) -> str:
+    """What most addresses without a path lack."""
+    if urlsplit(base_url).path.strip("/"):
+        return ""
+    return ": it has no path, and most servers are asked below /v1"
 
 
 def _host(base_url: str) -> str:

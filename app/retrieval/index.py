@@ -269,7 +269,7 @@ def check(place: str, embedder: Embedder, written: dict[str, str]) -> None:
     if written.get("embedder") != embedder.name:
         by = (
             f"with the embedding table {written.get('embedder', 'of an unknown name')},"
-            f" this installation uses {embedder.name}"
+            f" these settings choose {embedder.name}"
         )
     elif written.get("format") != FORMAT:
         by = "by another version of self-crag"

@@ -174,7 +174,10 @@ def unusable(url: sa.URL, error: Exception) -> str:
             " or move the file away to begin without keys, runs and conversations; documents stay"
         )
     else:
-        remedy = "see to it that its folder may be written and the disk has room"
+        remedy = (
+            "see to it that its folder may be written and the disk has room, or name another folder"
+            " by SELFCRAG_DATA_DIR"
+        )
     return f"the database {place} cannot be used ({why}); {remedy}."
 
 

@@ -1,6 +1,7 @@
 """`selfcrag check`: whether the state is whole, and whether what the settings choose answers."""
 
 import asyncio
+import logging
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
@@ -26,12 +27,14 @@ from evaluator.client import EvaluatorError
 from graphs.errors import PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
 
+EMPTY = "no documents: read some in by `selfcrag ingest PATH`"
 Part = Callable[[Settings], Awaitable[str]]
 FAULTS = (ServiceError, IndexMismatch, PortError, EvaluatorError, SQLAlchemyError, OSError)
 
 
 def check_state() -> None:
     """Faults of the state alone, or else a line for each part and the faults of the parts."""
+    logging.basicConfig(level=logging.ERROR)
     try:
         settings = settings_told()
         redact.learn(settings)
@@ -67,13 +70,15 @@ async def _data_folder(settings: Settings) -> str:
 async def _index(settings: Settings) -> str:
     folder, token = settings.data_dir / INDEX, settings.index_token.get_secret_value()
     if not settings.index_url and not folder.exists():
-        return "empty: read documents in by `selfcrag ingest PATH`"
+        return EMPTY
     segmenter = Segmenter(settings.data_dir / "cache")
     async with aclosing(await asyncio.to_thread(chosen_embedder, settings, segmenter)) as embedder:
         index = await open_index(folder, embedder, settings.index_url, token)
         await index.probe()
         size = await index.size()
         many = "{} documents in {} chunks".format(*size) if size else "in Milvus"
+        if size == (0, 0):
+            many = EMPTY
         return f"{many}, embedder {settings.embedder} ({embedder.name})"
 
 

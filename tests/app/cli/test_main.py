@@ -154,7 +154,10 @@ def test_a_wrong_question_is_one_clear_line(
     ("settings", "said"),
     [
         ({"evaluator_weights": "/nowhere"}, "/nowhere"),
-        ({"worker_url": "http://127.0.0.1:9"}, "Is the worker running?"),
+        (
+            {"worker_url": "http://127.0.0.1:9"},
+            "Is the worker running? `selfcrag-evaluator serve` starts one.",
+        ),
         ({"search": "tavily"}, "TAVILY_API_KEY"),
     ],
 )

@@ -159,6 +159,15 @@ async def test_the_stand_in_rewrites_a_question(
     assert (await chat.ainvoke([HumanMessage(prompt)])).text == expected
 
 
+async def test_an_address_without_v1_is_told(openai_server: OpenAIServer) -> None:
+    address = openai_server.base_url.removesuffix("/v1")
+    model = chat_model(address, OPENAI_KEY, MODEL, timeout_s=5)
+    failure = await failure_of(model)
+    assert "(HTTP 404)" in str(failure)
+    assert str(failure).endswith("most servers are asked below /v1.")
+    await model.aclose()
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize(
     ("status", "words"),

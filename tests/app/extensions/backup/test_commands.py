@@ -103,6 +103,13 @@ def test_a_damaged_database_is_one_clear_line(
     done(command("check"))
 
 
+def test_a_data_folder_that_cannot_be_is_one_clear_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    below = str(tmp_path / "file" / "state")
+    for words in (("serve", "--port", "0"), ("ingest", "."), ("ask", "Who?")):
+        assert "SELFCRAG_DATA_DIR" in told(command(*words, data_dir=below)), words
+
+
 def test_a_locked_database_is_one_clear_line(
     command: Command, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +181,14 @@ def test_check_says_what_is_configured_and_answers(
     with_model |= {"openai_api_key": OPENAI_KEY, "openai_model": MODEL}
     assert f"{MODEL}, answers" in done(command("check", **with_model))
     assert len(openai_server.requests) == 1
+
+
+def test_check_says_that_nothing_was_read_in(command: Command, tmp_path: Path) -> None:
+    empty = str(tmp_path / "empty")
+    done(command("keys", "add", "ann", data_dir=empty))
+    assert "no documents: read some in by `selfcrag ingest PATH`" in done(
+        command("check", data_dir=empty)
+    )
 
 
 @pytest.mark.parametrize(
