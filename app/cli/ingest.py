@@ -76,7 +76,7 @@ async def ingest(
         "unchanged": len(report.skipped),
         "removed": len(report.removed),
         "refused": len(report.refused),
-        "gone": len(report.gone),
+        "gone": len(report.missing),
     }
     counts = [f"{count} {what}" for what, count in parts.items() if count]
     console.print(
@@ -84,11 +84,12 @@ async def ingest(
     )
     for refusal in report.refused:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
-    if report.gone:
-        others = ", …" if len(report.gone) > MAX_NAMED else ""
+    if report.missing:
+        named = ", ".join(map(shown, report.missing[:MAX_NAMED]))
+        named += ", …" if len(report.missing) > MAX_NAMED else ""
         console.print(
-            f"  gone {', '.join(map(shown, report.gone[:MAX_NAMED]))}{others}: no file is there any"
-            " more, yet questions still find what was read from it; --prune removes it",
+            f"  gone {named}: no file is there any more, yet questions still find what was read"
+            " from it; --prune removes it",
             markup=False,
         )
     if report.nothing_read:

@@ -215,7 +215,7 @@ class RefusedFile:
 class Report:
     """Sources by what became of them; `chunks` counts those written in this run.
 
-    `gone` are the documents that stay though their file is not there any more.
+    `missing` are the documents that stay though their file is not there any more.
     """
 
     added: list[str] = field(default_factory=list)
@@ -223,7 +223,7 @@ class Report:
     skipped: list[str] = field(default_factory=list)
     refused: list[RefusedFile] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     chunks: int = 0
     took_s: float = 0.0
 

@@ -106,7 +106,7 @@ async def ingest(
         out = await asyncio.to_thread(files.links_out, paths)
         work.report.refused += [RefusedFile(files.shown(str(path)), LEADS_OUT) for path in out]
         if not prune:
-            work.report.gone = [each.source for each in missing if files.is_gone(each.path)]
+            work.report.missing = [each.source for each in missing if files.is_gone(each.path)]
         pages = files.listed_pages(urls, known)
         report = await work.all([*items, *pages], missing if prune else [])
         for what, sources in (
