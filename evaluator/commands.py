@@ -306,7 +306,7 @@ def _relevance(scores: Any, settings: Any, labelled: Any) -> Any:
     weights = inference.load_weights(settings.weights) if is_known else inference.FusionWeights()
     fitted = fusion.fit(labelled, readings, weights)
     if fitted is None:
-        typer.echo("too few questions for the fusion's scale: it stays as it was")
+        typer.echo("the questions tell too little for the fusion's scale: it stays as it was")
     weights = fitted or weights
     fusion.store(weights, settings.weights)
     typer.echo(f"fusion: {weights.scale:.3f} x evidence + {weights.shift:.3f}")

@@ -51,9 +51,7 @@ class Readings:
 def fit(
     questions: Sequence[LabelledQuestion], readings: Readings, weights: FusionWeights
 ) -> FusionWeights | None:
-    """The weights with scale and shift for these questions; None where those are too few."""
-    if len(questions) < LEAST:
-        return None
+    """The weights with scale and shift for these questions; None where those tell too little."""
     best, is_right = [], []
     for each in questions:
         readings_of = readings.of([(each.question, passage) for passage in each.passages])
@@ -62,25 +60,27 @@ def fit(
         best.append(values[place])
         is_right.append(each.labels[place])
     answers = np.array(is_right)
+    if len(questions) < LEAST or answers.all() or not answers.any():
+        return None
     balance = _balanced([each.language for each in questions], answers)
-    scale, shift = logistic(np.array(best)[:, None], answers, balance)
-    fitted = {"scale": max(scale, 0.01), "shift": shift, "questions": len(questions)}
+    scale, shift = logistic(np.array(best), answers, balance)
+    if scale <= 0:
+        return None
+    fitted = {"scale": scale, "shift": shift, "questions": len(questions)}
     return weights.model_copy(update=fitted)
 
 
-def logistic(features: Floats, labels: npt.NDArray[np.bool_], weights: Floats) -> list[float]:
-    """Logistic regression by Newton's method: a coefficient a feature, then the intercept."""
-    spread = features.std(0)
-    inputs = np.column_stack([features / spread, np.ones(len(features))])
-    solution = np.zeros(inputs.shape[1])
-    ridge = _RIDGE * np.eye(len(solution))
+def logistic(values: Floats, labels: npt.NDArray[np.bool_], weights: Floats) -> tuple[float, float]:
+    """Scale and shift of a logistic regression by Newton's method, which needs no scikit-learn."""
+    spread = values.std()
+    inputs = np.column_stack([values / spread, np.ones(len(values))])
+    solution, ridge = np.zeros(2), _RIDGE * np.eye(2)
     for _ in range(_STEPS):
         chance = 1 / (1 + np.exp(-inputs @ solution))
         slope = inputs.T @ (weights * (labels - chance)) - ridge @ solution
         curve = (inputs * (weights * chance * (1 - chance))[:, None]).T @ inputs + ridge
         solution = solution + np.linalg.solve(curve, slope)
-    coefficients: list[float] = [*(solution[:-1] / spread), solution[-1]]
-    return coefficients
+    return float(solution[0] / spread), float(solution[1])
 
 
 def _balanced(languages: Sequence[str], labels: npt.NDArray[np.bool_]) -> Floats:

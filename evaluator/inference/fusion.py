@@ -2,9 +2,9 @@
 
 The pretrained encoder has seen far more text than the T5, but takes near texts for answers. Where a
 text repeats the question, as one does that says "nobody knows", its cosine counts for less and the
-T5's doubt for more. Cosines are centred for each question on its
-mean to fixed passages of both languages: one question is near to anything, another to nothing
-(score normalisation, Auckenthaler et al. 2000). What comes out is made a probability (Platt).
+T5's doubt for more. Cosines are centred for each question on its mean to fixed passages of both
+languages: one question is near to anything, another to nothing (score normalisation, Auckenthaler
+et al. 2000). What comes out is made a probability (Platt).
 """
 
 import threading
@@ -48,7 +48,7 @@ class FusionWeights(BaseModel):
     questions: int = Field(default=0, description="Questions that scale and shift were found on.")
 
     def evidence(self, own: float, near: float, again: float) -> float:
-        """Of the T5's probability and the two cosines."""
+        """The evidence that a text answers, from the T5's probability and e5's two cosines."""
         bounded = min(max(own, 1e-9), 1 - 1e-9)
         logit = min(max(log(bounded / (1 - bounded)), -_FARTHEST), _FARTHEST)
         more = max(again - self.free, 0.0)
@@ -101,7 +101,7 @@ class CentredCosines:
 
 
 class FusedScorer:
-    """A scorer whose relevance heeds the similarity, too; other tasks pass unchanged."""
+    """A scorer whose relevance is fused with the encoder's; other tasks pass unchanged."""
 
     def __init__(self, scorer: Scorer, similarity: Similarity, weights: FusionWeights) -> None:
         self.name, self.digest, self.tasks = scorer.name, scorer.digest, scorer.tasks

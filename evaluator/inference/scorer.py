@@ -118,7 +118,7 @@ def load_scorer(settings: EvaluatorSettings, *, fused: bool = True) -> Scorer:
 
 
 def load_similarity(settings: EvaluatorSettings) -> Similarity:
-    """What the encoder in the checkpoint's folder makes of pairs. Raises WeightsError."""
+    """The similarity by the encoder in the checkpoint's folder. Raises WeightsError."""
     folder = settings.weights / ENCODER_FOLDER
     encoder = _backend(settings, "embedder").load(folder, settings)
     fusion = importlib.import_module("evaluator.inference.fusion")

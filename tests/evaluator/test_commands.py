@@ -72,7 +72,7 @@ def test_calibrate_heeds_the_encoder_in_the_folder(
     arguments = ["calibrate", "--questions", feedback, "--weights", str(weights)]
     result = CliRunner().invoke(commands.app, arguments)
     assert result.exit_code == 0, result.output
-    assert "too few questions for the fusion's scale" in result.output
+    assert "too little for the fusion's scale" in result.output
     assert load_weights(weights) == FusionWeights()
     found = load_thresholds(weights)
     assert (found.support, found.utility) == (0.3, 2.5)

@@ -62,14 +62,26 @@ def test_the_probability_means_what_it_says() -> None:
     assert fit(asked[:30], read, FusionWeights()) is None
 
 
+def test_questions_that_tell_nothing_change_nothing() -> None:
+    unanswered = [LabelledQuestion(q.question, q.passages, [False] * 5) for q in questions(60)]
+    assert fit(unanswered, readings(), FusionWeights()) is None
+    turned = [
+        LabelledQuestion(q.question, q.passages, [not v for v in q.labels]) for q in questions(60)
+    ]
+    assert fit(turned, readings(), FusionWeights()) is None
+
+
 def test_the_regression_is_the_known_one() -> None:
     rng = np.random.default_rng(1)
-    features = rng.normal(size=(500, 2)) * [1, 0.02]
-    labels = rng.random(500) < 1 / (1 + np.exp(-features @ [1, 60] + 1))
+    values = rng.normal(size=500) * 3
+    labels = rng.random(500) < 1 / (1 + np.exp(-0.7 * values + 1))
     weights = rng.random(500)
-    known = LogisticRegression(C=1e6, tol=1e-8).fit(features * [1, 50], labels, weights)
-    expected = [*(known.coef_[0] * [1, 50]), known.intercept_[0]]
-    assert logistic(features, labels, weights) == pytest.approx(expected, rel=0.01)
+    known = LogisticRegression(C=1e6, tol=1e-8).fit(values[:, None], labels, weights)
+    expected = (known.coef_[0, 0], known.intercept_[0])
+    assert logistic(values, labels, weights) == pytest.approx(expected, rel=0.01)
+    scale, shift = logistic(values, values > 1, weights)  # separable
+    assert np.isfinite([scale, shift]).all()
+    assert scale > 0.7
 
 
 def test_a_pair_is_read_once() -> None:
