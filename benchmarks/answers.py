@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from sklearn.metrics import roc_auc_score
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "answers.json"
@@ -84,6 +85,7 @@ def ask(client: httpx.Client, row: dict[str, Any], setting: str) -> Asked:
         abstained=body["verdict"] == "abstained",
         names_open=bool(opened) and _names(str(opened), missing, body["answer"]),
         verdict=body["verdict"],
+        confidence=body["confidence"],
         stopped_by=body["stopped_by"],
         seconds=round(seconds, 3),
         pairs=body["usage"]["scored_pairs"],
@@ -145,6 +147,39 @@ def accepted(rows: Sequence[Asked]) -> list[str]:
     ]
 
 
+def promised(rows: Sequence[Asked]) -> list[str]:
+    """What verdict and confidence promise of `self_crag`: the share of right answers behind each.
+
+    Right is an answer with the fact; one to an uncovered question never is.
+    """
+    judged = [row for row in rows if row["setting"] == "self_crag" and not row["abstained"]]
+    lines = ["", "## What verdict and confidence promise (`self_crag`)", ""]
+    lines += ["| verdict | answers | with the fact |", "|---|---|---|"]
+    for verdict in ("supported", "partly", "unsupported", "not_judged"):
+        given = [row["answered"] for row in judged if row["verdict"] == verdict]
+        lines.append(f"| {verdict} | {len(given)} | {share(given)} |")
+    sure = sorted(
+        (row for row in judged if row["confidence"] is not None),
+        key=lambda row: -float(row["confidence"]),
+    )
+    lines += [
+        "",
+        "| most confident | answers | with the fact | confidence, mean |",
+        "|---|---|---|---|",
+    ]
+    for quarter in (1, 2, 3, 4):
+        first = sure[: round(len(sure) * quarter / 4)]
+        if first:
+            mean = sum(row["confidence"] for row in first) / len(first)
+            right = share([row["answered"] for row in first])
+            lines.append(f"| {quarter / 4:.0%} | {len(first)} | {right} | {mean:.2f} |")
+    is_right = [row["answered"] for row in sure]
+    if len(set(is_right)) == 2:
+        auc = roc_auc_score(is_right, [row["confidence"] for row in sure])
+        lines += ["", f"AUC of the confidence, right against other answers: {auc:.3f}."]
+    return lines
+
+
 def report(rows: Sequence[Asked], half: str) -> str:
     by_cell: dict[tuple[str, str], list[Asked]] = defaultdict(list)
     for row in rows:
@@ -177,7 +212,7 @@ def report(rows: Sequence[Asked], half: str) -> str:
     lines += ["", *compared(rows, "self_crag", "rag"), *compared(rows, "crag", "rag")]
     lines += compared(rows, "crag", "crag, no refinement")
     lines += compared(rows, "crag, balanced", "crag")
-    lines += ["", *accepted(rows)]
+    lines += ["", *accepted(rows), *promised(rows)]
     lines += ["", "## What lost the fact", ""]
     lines += [
         f"- {row['id']}, {row['setting']}: {lost_at(row)}: {' '.join(row['answer'].split())[:160]}"

@@ -12,8 +12,6 @@ the page to benchmarks/judge.md.
 
 import argparse
 import asyncio
-import gzip
-import json
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,14 +29,16 @@ from app.extensions.evaluation.runner import judge_of
 from app.extensions.evaluation.statistics import rounded
 from app.schemas.ask import GradedStrip
 from app.settings import Settings
-from benchmarks import judge_relevancy
+from benchmarks.report import FOLDER, rows_of, write
 from evaluator.data.hard_negatives import WordNeighbours
 from evaluator.data.records import held_back
 from graphs.types import AnswerSentence, Usage
 
-HERE = Path(__file__).parent
 HELD_BACK_PERCENT, SEED = 6, 1
 LABELS = ("context_relevant", "answer_faithful", "answer_relevant")
+WAYS = """Answer relevancy is the relevance of the sentence that an answer stands in, else of the
+answer itself: of the ways tried ([five of them](judge_relevancy.md)) it is the one that is fair to
+answers in words of their own among those that come near the best."""
 VERDICTS = {"SUPPORTS", "REFUTES", "yes", "no", "True", "False"}
 
 
@@ -54,7 +54,7 @@ class Labelled:
 
 def english(data: Path) -> Iterator[Labelled]:
     """ARES: verdicts on claims and cloze texts are no questions and are left out."""
-    for row in read(data / "en_ares.jsonl.gz"):
+    for row in rows_of(data / "en_ares.jsonl.gz"):
         is_question = "@placeholder" not in row["question"] and row["question"].endswith("?")
         if held_back(row["passage"], HELD_BACK_PERCENT) and is_question:
             answer = row["answer"] if row["answer"] not in VERDICTS else ""
@@ -63,7 +63,7 @@ def english(data: Path) -> Iterator[Labelled]:
 
 def chinese(data: Path) -> Iterator[Labelled]:
     """CMRC 2018: the gold passage and answer, another passage, an answer of another question."""
-    rows = [row for row in read(data / "zh_cmrc2018_dev.jsonl.gz") if row["answers"]]
+    rows = [row for row in rows_of(data / "zh_cmrc2018_dev.jsonl.gz") if row["answers"]]
     random.Random(SEED).shuffle(rows)
     nearest = WordNeighbours([row["passage"] for row in rows])
     found = nearest.nearest([row["question"] for row in rows[:2000]], 12)
@@ -88,11 +88,6 @@ def chinese(data: Path) -> Iterator[Labelled]:
                 yield Labelled(question, row["passage"], strange, labels)
             wrong = known.choice(beside)["answers"][0]
             yield Labelled(question, row["passage"], wrong, {"answer_relevant": False})
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 async def judged(judge: Judge, rows: Sequence[Labelled]) -> list[Judged]:
@@ -148,7 +143,7 @@ def figures(rows: Sequence[Labelled], said: Sequence[Judged]) -> dict[str, Any]:
 
 
 async def measured(data: Path, most: int, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"rows": most, "seed": SEED, "relevancy": {}}
+    found: dict[str, Any] = {"rows": most, "seed": SEED}
     async with open_services(Settings(search="off")) as services:
         judge = judge_of("model" if name == "model" else "evaluator", services)
         if judge is None:
@@ -159,8 +154,6 @@ async def measured(data: Path, most: int, name: str) -> dict[str, Any]:
             random.Random(SEED).shuffle(rows)
             found[language] = figures(rows[:most], await judged(judge, rows[:most]))
             sys.stderr.write(f"{language}: {found[language]}\n")
-            told = await judge_relevancy.ways(services.evaluator, rows[:most])
-            found["relevancy"][language] = told
     return found
 
 
@@ -180,7 +173,7 @@ def page(found: dict[str, Any]) -> str:
         for label, it in found[language].items():
             row = (language, label, it["n"], it["positive"], it["auc"], it["kappa"], it["agree"])
             lines.append(f"| {' | '.join(map(str, row))} |")
-    return "\n".join([*lines, "", *judge_relevancy.table(found["relevancy"]), ""])
+    return "\n".join([*lines, "", WAYS, ""])
 
 
 def main() -> None:
@@ -190,8 +183,7 @@ def main() -> None:
     parser.add_argument("--judge", choices=("evaluator", "model"), default="evaluator")
     given = parser.parse_args()
     found = asyncio.run(measured(given.data, given.rows, given.judge))
-    (HERE / "judge.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    (HERE / "judge.md").write_text(page(found), "utf-8")
+    write(FOLDER / "judge.json", found, page)
 
 
 if __name__ == "__main__":

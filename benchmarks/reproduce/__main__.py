@@ -13,10 +13,10 @@ import argparse
 import asyncio
 import logging
 import sys
-import time
 from pathlib import Path
 
-from benchmarks.reflection_runs import RunFailed
+from benchmarks.reflection.runs import RunFailed
+from benchmarks.report import say
 from benchmarks.reproduce.experiments import EXPERIMENTS
 from benchmarks.reproduce.formats import UnknownFormat
 from benchmarks.reproduce.material import cases_of, knowledge_base, read_set, record_web
@@ -24,7 +24,6 @@ from benchmarks.reproduce.report import Figures, of_set, write_pages
 from benchmarks.reproduce.runner import Bench, KeptValues, run
 
 FOLDER = Path(__file__).parent
-STARTED = time.monotonic()
 
 
 async def measure(chosen: argparse.Namespace) -> Figures:
@@ -52,10 +51,6 @@ def main(chosen: argparse.Namespace) -> None:
     figures = asyncio.run(measure(chosen))
     written = write_pages(figures, chosen.out, chosen.seed, chosen.limit)
     say(f"wrote {', '.join(path.name for path in written)} in {chosen.out}")
-
-
-def say(line: str) -> None:
-    sys.stderr.write(f"{time.monotonic() - STARTED:5.0f} s  {line}\n")
 
 
 def arguments() -> argparse.Namespace:

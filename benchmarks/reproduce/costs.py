@@ -36,34 +36,25 @@ class MeteredEvaluator:
 
     def gflops(self) -> float:
         """Of the matrix products for all pairs since the last time, one decoder step each."""
-        from benchmarks.serving_shapes import flops  # noqa: PLC0415 - torch comes with it
-
         weights = EvaluatorSettings().weights
         shape = json.loads((weights / "config.json").read_text("utf-8"))
-        config = {
-            **shape,
-            "num_heads": shape["heads"],
-            "d_kv": shape["d_model"] // shape["heads"],
-            "num_layers": shape["layers"],
-            "num_decoder_layers": shape["decoder_layers"],
-        }
         tokenizer = PairTokenizer.from_folder(weights, shape["max_length"])
         asked, self._asked = self._asked, []
         rows = [row for task, pairs in asked for row in tokenizer.encode(task, pairs)]
         lengths = [len(row.ids) for row in rows if not isinstance(row, str)]
-        return sum(flops(config, length, one_step=True) for length in lengths) / 1e9
+        return sum(flops(shape, length) for length in lengths) / 1e9
 
 
 @asynccontextmanager
 async def metered_evaluator() -> AsyncIterator[MeteredEvaluator]:
-    async with evaluator_without_cache() as evaluator:
+    async with evaluator_here() as evaluator:
         yield MeteredEvaluator(evaluator)
 
 
 @asynccontextmanager
-async def evaluator_without_cache() -> AsyncIterator[WorkerEvaluator]:
+async def evaluator_here(cached_pairs: int = 0) -> AsyncIterator[WorkerEvaluator]:
     """Over a worker in this process, as the service has it but for its memory."""
-    worker = create_app(limits=Limits(cached_pairs=0))
+    worker = create_app(limits=Limits(cached_pairs=cached_pairs))
     async with worker.router.lifespan_context(worker):
         inside = httpx.ASGITransport(worker, raise_app_exceptions=False)
         async with httpx.AsyncClient(
@@ -72,3 +63,27 @@ async def evaluator_without_cache() -> AsyncIterator[WorkerEvaluator]:
             client = EvaluatorClient(http)
             await client.connect()
             yield await WorkerEvaluator.connect(client, None)
+
+
+def flops(shape: dict[str, int], length: int) -> float:
+    """Floating-point operations of a row of so many tokens: the encoder and one decoder step.
+
+    A multiplication and its addition are two. Counted are the matrix products of the layers and of
+    attention, masked places included; left out are embeddings, norms and softmax.
+    """
+    width, d_ff = shape["d_model"], shape["d_ff"]
+    encoder = _layer(width, d_ff, length)
+    decoder = _layer(width, d_ff, 1) + _crossing(width, length)
+    layers = shape["layers"] * encoder + shape["decoder_layers"] * decoder
+    return layers + 2.0 * width * (width + 1)
+
+
+def _layer(width: int, d_ff: int, length: int) -> float:
+    """Self-attention (four projections, two products of length x length) and the feed-forward."""
+    projections, attention = 4 * width * width * length, 2 * width * length * length
+    return 2.0 * (projections + attention + 2 * width * d_ff * length)
+
+
+def _crossing(width: int, length: int) -> float:
+    """A step's attention to the encoder: two projections on each side and the products."""
+    return 2.0 * (2 * width * width * (1 + length) + 2 * width * length)

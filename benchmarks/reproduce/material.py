@@ -16,7 +16,7 @@ from pathlib import Path
 from app.extensions.evaluation.matching import holds
 from app.ingest.loaders.document import LoadedDocument
 from app.ingest.loaders.markup import text_blocks
-from app.ingest.rows import BATCH_ROWS, document_rows, encoded
+from app.ingest.rows import document_rows
 from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
@@ -30,6 +30,7 @@ from benchmarks.reproduce.formats import (
     read_corpus,
     read_examples,
 )
+from benchmarks.retrieval.base import indexed
 from graphs.nodes.web import MAX_KEYWORDS
 from graphs.options import Search
 from graphs.types import Degraded, Language, Passage, WebPage
@@ -99,16 +100,15 @@ async def knowledge_base(found: BenchmarkSet, folder: Path) -> HybridRetriever:
     """The index of the set's passages in `folder`, made where it is not whole yet."""
     segmenter = Segmenter(folder / "cache")
     embedder = StaticEmbedder(segmenter)
-    index = await open_index(folder / "index", embedder)
     mark = folder / "whole"
-    if not mark.exists():
+    if mark.exists():
+        index = await open_index(folder / "index", embedder)
+    else:
         rows = []
         for n, each in enumerate(found.passages):
             document = LoadedDocument(each.title, text_blocks(each.text), f"{n}", len(each.text))
             rows += document_rows(f"{n}", f"{n}", document)
-        for start in range(0, len(rows), BATCH_ROWS):
-            await index.put(encoded(rows[start : start + BATCH_ROWS], embedder, segmenter))
-        await index.tidy()
+        index = await indexed(folder, rows, embedder, segmenter)
         mark.touch()
     return HybridRetriever(index, segmenter)
 

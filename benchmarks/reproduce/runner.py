@@ -13,7 +13,7 @@ from app.extensions.evaluation.judge import EvaluatorJudge
 from app.extensions.evaluation.measures import Judged, Measured, Outcome
 from app.extensions.evaluation.runner import fingerprint_of
 from app.settings import Settings, load_settings
-from benchmarks.reflection_runs import Asker, asker
+from benchmarks.reflection.runs import Asker, asker
 from benchmarks.reproduce.costs import MeteredEvaluator, metered_evaluator
 from benchmarks.reproduce.experiments import NEEDS, Arm, Experiment, Inquiry
 from benchmarks.reproduce.formats import BenchmarkExample

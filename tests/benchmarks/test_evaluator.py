@@ -1,4 +1,4 @@
-from benchmarks.evaluator_relevance import Seen
+from benchmarks.evaluator.relevance import Seen
 from evaluator.calibration.evaluate import Contest
 from evaluator.data.records import Record
 

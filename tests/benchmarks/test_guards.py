@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.guard_edits import GUARDS
-from benchmarks.guards import FIGURES, ROOT, main
+from benchmarks.guards.__main__ import FIGURES, GUARDS, ROOT, main
 
 
 @cache

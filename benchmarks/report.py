@@ -1,0 +1,40 @@
+"""What benchmarks read and write: rows; figures as JSON, and a page made of these alone."""
+
+import gzip
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parent
+DOCS = ROOT / "docs"
+Figures = dict[str, Any]
+_STARTED = time.monotonic()
+
+
+def write(path: Path, figures: Figures, page: Callable[[Figures], str]) -> None:
+    """Both files; `path` is the JSON's, and the page is made of what stands there."""
+    text = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")
+    path.with_suffix(".md").write_text(page(json.loads(text)), encoding="utf-8")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def rows_of(file: Path) -> Iterator[dict[str, Any]]:
+    """JSON lines, gzip-compressed or not."""
+    opener = gzip.open if file.suffix == ".gz" else open
+    with opener(file, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def say(line: str) -> None:
+    """Progress, with the seconds since the start."""
+    sys.stderr.write(f"{time.monotonic() - _STARTED:5.0f} s  {line}\n")
