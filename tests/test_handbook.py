@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import typer
-from pydantic import BaseModel
 from pydantic_settings import BaseSettings
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -16,6 +15,7 @@ from app.cli.main import cli
 from app.extension import load_extensions, settings_of
 from app.ingest.loaders.by_suffix import READERS
 from app.main import create_app
+from app.schemas.ask import AskRequest, AskResponse
 from app.settings import Settings
 from evaluator.commands import app as evaluator_cli
 from evaluator.serving.app import create_app as create_worker
@@ -25,14 +25,21 @@ from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.options import Ablation, Context
 from graphs.text.language import language_of
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
+from tests.handbook import reference
 
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ("en", "zh")
-PAGES = sorted(path.name for path in (ROOT / "docs" / "en").glob("*.md"))
+
+
+def pages_in(language: str) -> list[str]:
+    """Each page by its path below the language's folder, such as `start/install.md`."""
+    folder = ROOT / "docs" / language
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.md"))
+
+
+PAGES = pages_in("en")
 BOTH = [(language, page) for language in LANGUAGES for page in PAGES]
 
-DEFAULT_IS = {"en": "default is `{}`", "zh": "默认值是 `{}`"}
-OPTION = {"en": "The option `{}` ", "zh": "选项 `{}` "}
 # Read from the environment under these names as well, beside the project's own.
 FOREIGN_KEYS = {"OPENAI_API_KEY", "TAVILY_API_KEY"}
 
@@ -49,15 +56,6 @@ def prose_of(language: str, page: str) -> str:
 def anchors_of(page: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def shown(value: object) -> str:
-    """A default as the handbook writes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, BaseModel):
-        return json.dumps(value.model_dump(exclude_defaults=True))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def variables_of(settings: type[BaseSettings]) -> dict[str, Any]:
@@ -113,9 +111,11 @@ def known_tests() -> set[str]:
 
 
 OPTIONS = {
-    **Context.model_fields,
-    **{f"ablation.{name}": field for name, field in Ablation.model_fields.items()},
+    f"{prefix}{name}": field.get_default(call_default_factory=True)
+    for prefix, kind in (("", Context), ("ablation.", Ablation))
+    for name, field in kind.model_fields.items()
 }
+FIELDS = [*AskRequest.model_fields, *AskResponse.model_fields]
 # How a page names something, and all there is of it.
 NAMED = {
     "variable": (r"\bSELFCRAG_[A-Z0-9_]*[A-Z0-9]\b(?!_)", VARIABLES.keys),
@@ -142,8 +142,7 @@ def test_what_a_page_names_exists(kind: str) -> None:
 
 
 def test_both_languages_have_the_same_pages() -> None:
-    chinese = sorted(path.name for path in (ROOT / "docs" / "zh").glob("*.md"))
-    assert chinese == PAGES
+    assert pages_in("zh") == PAGES
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -175,43 +174,35 @@ def test_the_index_names_every_page(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("variable", VARIABLES)
-def test_every_variable_is_documented_with_its_default(language: str, variable: str) -> None:
-    lines = [
-        line
-        for line in text_of(language, "settings.md").splitlines()
-        if line.startswith(f"- `{variable}` ")
-    ]
-    assert len(lines) == 1
-    default = VARIABLES[variable]
-    if default == SHIPPED_WEIGHTS:
-        assert "`evaluator/weights`" in lines[0]
-    elif default is None or default == () or not str(getattr(default, "_secret_value", default)):
-        assert ("default is empty" if language == "en" else "默认为空") in lines[0]
-    else:
-        assert DEFAULT_IS[language].format(shown(default)) in lines[0]
+@pytest.mark.parametrize("path", FIELDS)
+def test_every_field_of_request_and_answer_is_named(language: str, path: str) -> None:
+    assert f"`{path}`" in text_of(language, "reference/http.md")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_is_documented_with_its_default(language: str, option: str) -> None:
-    field = OPTIONS[option]
-    lines = [
-        line
-        for line in text_of(language, "options.md").splitlines()
-        if line.startswith(OPTION[language].format(option))
+def test_reference_pages_are_what_the_code_says() -> None:
+    """`python -m tests.handbook.reference` writes them."""
+    stale = [
+        str(path.relative_to(ROOT))
+        for path, text in reference.files().items()
+        if path.read_text(encoding="utf-8") != text
     ]
-    assert len(lines) == 1
-    if field.default is not None:
-        default = field.get_default(call_default_factory=True)
-        assert DEFAULT_IS[language].format(shown(default)) in lines[0]
-    owner_schema = Ablation if "." in option else Context
-    schema = owner_schema.model_json_schema()["properties"][option.rpartition(".")[2]]
-    schema = schema.get("anyOf", [schema])[0]
-    if "minimum" in schema:
-        assert {str(schema["minimum"]), str(schema["maximum"])} <= numbers_in(lines[0])
-    for value in schema.get("enum", ()):
-        assert f"`{value}`" in lines[0], value
+    assert stale == []
+
+
+def test_chinese_texts_belong_to_names_that_are_there() -> None:
+    """One that is missing fails the test above."""
+    chinese = reference.TEXTS["zh"]
+    assert chinese["settings"]["texts"].keys() == VARIABLES.keys()
+    known = set(OPTIONS)
+    assert chinese["options"]["texts"].keys() <= known
+    named = dict(reference.commands())
+    flags = {
+        (name, entry.name.split("`")[-1])
+        for name, command in named.items()
+        for entry in reference.parameters(command)
+    }
+    known = {*named, *(flag for _, flag in flags), *(f"{name} {flag}" for name, flag in flags)}
+    assert chinese["commands"]["texts"].keys() <= known
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -222,11 +213,31 @@ def test_every_command_and_target_is_named(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_tables_of_limits_have_the_defaults(language: str) -> None:
+    """A row that names a setting has its default, too."""
+    rows = [
+        (set(re.findall(r"`(SELFCRAG_\w+)`", row)), numbers_in(row))
+        for page in ("start/model.md", "how-to/deploy.md")
+        for row in re.findall(r"^\|.+\|$", text_of(language, page), flags=re.MULTILINE)
+    ]
+    held = [(VARIABLES[name], numbers) for (*names,), numbers in rows for name in names]
+    assert len(held) >= 9
+    assert [default for default, numbers in held if f"{default:g}" not in numbers] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_shipped_thresholds_are_in_the_handbook(language: str) -> None:
+    shipped = json.loads((SHIPPED_WEIGHTS / "thresholds.json").read_text(encoding="utf-8"))
+    named = {f"{shipped[name]:.2f}" for name in ("upper", "lower", "strip_floor")}
+    assert named <= numbers_in(text_of(language, "how-to/thresholds.md"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_presets_workflows_and_suffixes_are_listed(language: str) -> None:
-    thresholds = text_of(language, "thresholds.md").splitlines()
+    thresholds = text_of(language, "how-to/thresholds.md").splitlines()
     for name, preset in PAPER_THRESHOLDS.items():
         (line,) = [line for line in thresholds if line.startswith("- ") and f"`{name}`" in line]
         assert {f"{preset.upper:g}", f"{preset.lower:g}"} <= numbers_in(line)
-    for page, names in (("workflows.md", WORKFLOWS), ("knowledge-base.md", READERS)):
+    for page, names in (("explain/workflows.md", WORKFLOWS), ("start/documents.md", READERS)):
         assert [name for name in names if f"`{name}`" not in text_of(language, page)] == []
-    assert f"`{DEFAULT_WORKFLOW}`" in text_of(language, "workflows.md")
+    assert f"`{DEFAULT_WORKFLOW}`" in text_of(language, "explain/workflows.md")

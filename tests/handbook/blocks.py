@@ -6,11 +6,14 @@ command stays in the foreground.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^```(?P<info>.*)\n(?P<text>(?:(?!```).*\n)*)```$", flags=re.MULTILINE)
 
 
@@ -53,6 +56,14 @@ def blocks_of(path: Path) -> list[Block]:
 BLOCKS = [block for path in PAGES for block in blocks_of(path)]
 
 
+def different(named: Iterable[tuple[T, object]]) -> list[T]:
+    """The first of those with the same text: most examples stand in both languages."""
+    first: dict[object, T] = {}
+    for one, text in named:
+        first.setdefault(text, one)
+    return list(first.values())
+
+
 def runnable(kind: str) -> list[Block]:
     """Those of a kind that need nothing a test does not have."""
-    return [block for block in BLOCKS if block.kind == kind and not block.needs]
+    return different((it, it.text) for it in BLOCKS if it.kind == kind and not it.needs)

@@ -8,18 +8,15 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from tests.app.knowledge import copied
 from tests.app.processes import BIN, Process, environment
-from tests.handbook.blocks import BLOCKS, PAGES, ROOT, Block
+from tests.handbook.blocks import BLOCKS, PAGES, ROOT, Block, different
 
 pytestmark = pytest.mark.slow
-T = TypeVar("T")
 SECONDS = 900
 PRELUDE = f"""set -euo pipefail
 make() {{ case "$1" in
@@ -46,14 +43,6 @@ def ending(page: str) -> tuple[str, ...]:
     if not any(is_command(block) for block in blocks):
         return ()
     return tuple(block.text for block in blocks if is_command(block) or is_script(block))
-
-
-def different(named: Iterable[tuple[T, object]]) -> list[T]:
-    """The first of those with the same commands: many pages have them in both languages."""
-    first: dict[object, T] = {}
-    for one, commands in named:
-        first.setdefault(commands, one)
-    return list(first.values())
 
 
 SERVING = different(

@@ -39,7 +39,7 @@ def test_both_languages_have_the_same_kinds_and_marks() -> None:
 def test_most_commands_run_in_a_test() -> None:
     """Marks are the exception."""
     commands = [block for block in BLOCKS if block.kind in {"sh", "python", "js"}]
-    for language, blocks in groupby(commands, key=lambda block: block.page.split("/")[-2:-1]):
+    for language, blocks in groupby(commands, key=lambda block: block.page.split("/")[1:2]):
         marked = [bool(block.needs) for block in blocks]
         assert sum(marked) * 2 < len(marked), language
 
