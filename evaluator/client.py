@@ -314,6 +314,10 @@ def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
         labels=list(chain.from_iterable(part.labels for part in parts)),
         probabilities=list(chain.from_iterable(part.probabilities for part in parts)),
         spans=list(chain.from_iterable(part.spans for part in parts)),
+        # A worker of a former version tells none.
+        similarities=[
+            each for part in parts for each in part.similarities or [None] * len(part.scores)
+        ],
         model=parts[-1].model if parts else "",
         tokens=sum(part.tokens for part in parts),
         queue_ms=max((part.queue_ms for part in parts), default=0.0),

@@ -17,7 +17,9 @@ app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training
 app.add_typer(tune, name="tune", help="Tune a generator: rows, reflection tokens, LoRA, measures.")
 
 Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
-Weights = Annotated[Path | None, typer.Option(help="The checkpoint's folder; else as configured.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="Folder of the checkpoint; left out: as configured.")
+]
 Data = Annotated[Path, typer.Option(help="Folder of records; the handbook names the formats.")]
 
 
@@ -26,7 +28,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
 ) -> None:
-    """Serve POST /score, and POST /v1/embeddings if an embedder is named, in the foreground."""
+    """Start the worker: POST /score, and POST /v1/embeddings if an embedder is configured."""
     with when_interrupted("the worker has stopped"):
         settings, inference = _settings(), import_module("evaluator.inference.scorer")
         scorers = inference.load_scorers(settings)  # fails here, in one line, not in the server
@@ -47,9 +49,9 @@ def serve(
 
 @app.command()
 def score(
-    question: Annotated[str, typer.Argument(help="The question (or the task's first text).")],
-    passages: Annotated[list[str], typer.Argument(help="Passages (or the task's second texts).")],
-    task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
+    question: Annotated[str, typer.Argument(help="The question, or the task's first text.")],
+    passages: Annotated[list[str], typer.Argument(help="Passages, or the task's second texts.")],
+    task: Annotated[Task, typer.Option(help="The judgement.")] = "relevance",
 ) -> None:
     """Score passages for a question, one JSON line each."""
     if not all(map(import_module("evaluator.data.text").is_sound, (question, *passages))):
@@ -74,23 +76,29 @@ def train(
     work: Annotated[Path, typer.Option(help="Checkpoints and caches.")] = Path(".selfcrag/train"),
     minutes: Annotated[float, typer.Option(help="Most minutes of training steps.")] = 60.0,
     rows: Annotated[int, typer.Option(help="Most rows that are read.")] = 200_000,
-    seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
     layers: Annotated[int, typer.Option(min=1, max=12, help="Layers of the encoder.")] = 12,
     init: Annotated[
         str,
-        typer.Option(help="e5: multilingual-e5-small; none: begin anew; or an evaluator's folder."),
+        typer.Option(
+            help="e5: multilingual-e5-small; none: random weights; or an evaluator's folder."
+        ),
     ] = "e5",
     left_out: Annotated[
         list[str] | None,
-        typer.Option(help="A data file's name (without endings) that only chooses checkpoints."),
+        typer.Option(
+            help="Data file, without endings, that is not trained on and chooses the checkpoint."
+        ),
     ] = None,
-    dropout: Annotated[float, typer.Option(min=0, max=0.5, help="For runs of many epochs.")] = 0.0,
+    dropout: Annotated[
+        float, typer.Option(min=0, max=0.5, help="Dropout, for runs of many epochs.")
+    ] = 0.0,
     t5: Annotated[
-        Path | None, typer.Option(help="Any local T5: the CRAG paper's recipe instead of ours.")
+        Path | None, typer.Option(help="Folder of a local T5, trained by the CRAG paper's recipe.")
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads of PyTorch; 0 lets it choose.")] = 0,
+    threads: Annotated[int, typer.Option(help="Threads of PyTorch; 0: its own choice.")] = 0,
 ) -> None:
-    """Train an evaluator and export it; goes on from its last checkpoint if there is one."""
+    """Train an evaluator and export it; continues from the last checkpoint, if any."""
     with when_interrupted(f"the same command goes on from the last checkpoint in {work}, if any"):
         with needs("train"):
             torch = import_module("torch")
@@ -116,13 +124,17 @@ def label(
     base_url: Annotated[str, typer.Option(help="An OpenAI-compatible endpoint, ending in /v1.")],
     model: Annotated[str, typer.Option(help="Model that labels.")],
     task: Annotated[
-        list[str] | None, typer.Option(help="A judgement, several times for several; else all.")
+        list[str] | None, typer.Option(help="A judgement; may be repeated; left out: all.")
     ] = None,
-    input_price: Annotated[float, typer.Option(min=0, help="Per million input tokens.")] = 0.0,
-    output_price: Annotated[float, typer.Option(min=0, help="Per million output tokens.")] = 0.0,
-    dry_run: Annotated[bool, typer.Option(help="Only tell rows, tokens and cost.")] = False,
+    input_price: Annotated[
+        float, typer.Option(min=0, help="Price of a million input tokens.")
+    ] = 0.0,
+    output_price: Annotated[
+        float, typer.Option(min=0, help="Price of a million output tokens.")
+    ] = 0.0,
+    dry_run: Annotated[bool, typer.Option(help="Only print rows, tokens and cost.")] = False,
 ) -> None:
-    """Ask a language model for reflection tokens on rows of one's own, for `train` to read."""
+    """Label rows with reflection tokens by a language model, as data for `train`."""
     with when_interrupted(f"the same command goes on after what {out} holds"):
         labelling, openai = import_module("evaluator.data.labelling"), import_module("openai")
         key = import_module("evaluator.settings").LabelSettings().api_key.get_secret_value()
@@ -140,7 +152,7 @@ def convert(
     checkpoint: Annotated[Path, typer.Argument(help="A pickled checkpoint, *.bin or *.pt.")],
     out: Annotated[Path, typer.Option(help="Folder for model.safetensors.")],
 ) -> None:
-    """Make safetensors of a pickled checkpoint, tensors only, in a process without network."""
+    """Convert a pickled checkpoint to safetensors, in a process without network."""
     with needs("train"):
         converting = import_module("evaluator.training.convert")
     typer.echo(f"{converting.convert(checkpoint, out)} tensors written to {out}")
@@ -154,23 +166,27 @@ def calibrate(
     ] = None,
     questions: Annotated[Path | None, typer.Option(help="Labelled questions, JSON lines.")] = None,
     most: Annotated[int, typer.Option(help="Most questions built from data.")] = 1600,
-    seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
     ambiguous_cost: Annotated[
         float, typer.Option(help="Cost of Ambiguous; 0.5 and more leave none.")
     ] = 0.45,
     wrong_correct_cost: Annotated[float, typer.Option(help="Cost of a wrong Correct.")] = 1.0,
     wrong_incorrect_cost: Annotated[float, typer.Option(help="Cost of a wrong Incorrect.")] = 1.0,
     least_precision: Annotated[
-        float, typer.Option(min=0, max=1, help="Asked of Correct and Incorrect; 0 asks for none.")
+        float,
+        typer.Option(min=0, max=1, help="Precision required of Correct and Incorrect; 0: none."),
     ] = 0.0,
     least_incorrect_precision: Annotated[
-        float, typer.Option(min=0, max=1, help="Asked of Incorrect alone, which drops knowledge.")
+        float,
+        typer.Option(
+            min=0, max=1, help="Precision required of Incorrect, which discards passages."
+        ),
     ] = 0.0,
     strips_kept: Annotated[
         float, typer.Option(min=0, max=1, help="Share of answering strips above the strip floor.")
     ] = 0.95,
 ) -> None:
-    """Find upper, lower and strip floor, print a report and write thresholds.json."""
+    """Choose upper, lower and strip floor, print a report and write thresholds.json."""
     calibration = import_module("evaluator.calibration.thresholds")
     aims = calibration.Aims(
         wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost, least_precision,
@@ -182,7 +198,8 @@ def calibrate(
     scorer = inference.load_scorer(settings, fused=False)
     scores = inference.scores_of(scorer)
     former_bars = _kept_bars(settings.weights)
-    result = calibration.calibrate(labelled, _relevance(scores, settings, labelled), aims)
+    relevance, pool, grade = _relevance(scores, settings, labelled)
+    result = calibration.calibrate(labelled, relevance, aims, grade)
     typer.echo(calibration.report(result))
     judges = {"support", "utility"} <= set(scorer.tasks)
     bars = _bars(data, seed, most // 8, scores) if data and judges else None
@@ -190,8 +207,8 @@ def calibrate(
         typer.echo("no answers to calibrate the critic's bars on: they stay as they were")
         bars = former_bars
     if "retrieval" in scorer.tasks:
-        bars["retrieval"] = _retrieval_bar(scores)
-    update = {"source": "data" if data else "questions", **bars}
+        bars["retrieval"] = _retrieval_bar(inference.scores_of(inference.load_scorer(settings)))
+    update = {"source": "data" if data else "questions", "pool": pool, **bars}
     stored = result.thresholds.model_copy(update=update)
     path = calibration.store(stored, settings.weights)
     import_module("evaluator.calibration.model_card").write_card(settings.weights)
@@ -224,11 +241,13 @@ def measure(
     file: Annotated[Path, typer.Argument(help="SQuAD-like records, *.jsonl or *.jsonl.gz.")],
     weights: Weights = None,
     most: Annotated[int, typer.Option(help="Most questions measured.")] = 500,
-    seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
-    e5: Annotated[bool, typer.Option(help="Measure the untrained encoder too.")] = True,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+    e5: Annotated[
+        bool, typer.Option(help="Measure the untrained encoder too; --no-e5 skips it.")
+    ] = True,
     keep: Annotated[bool, typer.Option(help="Add the figures to the model card.")] = False,
 ) -> None:
-    """AUC of gold against BM25-nearest passages, beside BM25 and the untrained encoder."""
+    """Measure AUC on gold and BM25-nearest passages, beside BM25 and the untrained encoder."""
     with needs("train"):
         measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
@@ -249,19 +268,21 @@ def bench(
     backend: Annotated[str, typer.Option(help="onnx or torch; as configured if left out.")] = "",
     device: Annotated[str, typer.Option(help="torch: auto, cpu or cuda.")] = "",
     precision: Annotated[str, typer.Option(help="torch: auto, fp32 or bf16.")] = "",
-    task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
+    task: Annotated[Task, typer.Option(help="The judgement.")] = "relevance",
     pairs: Annotated[int, typer.Option(min=1, help="Pairs scored per batch size.")] = 256,
     length: Annotated[
         int, typer.Option(min=0, help="Tokens of every pair; 0: texts as long as real ones.")
     ] = 0,
     batch_tokens: Annotated[
-        list[int] | None, typer.Option(min=1, help="A batch size, several times for several.")
+        list[int] | None, typer.Option(min=1, help="A batch size; may be repeated.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="Least seconds a figure.")] = 2.0,
-    seed: Annotated[int, typer.Option(help="Decides the texts.")] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Keep the figures.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Least seconds per figure.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to this file.")
+    ] = None,
 ) -> None:
-    """Pairs and tokens a second, latency and padding, by batch size."""
+    """Measure pairs and tokens per second, latency and padding, by batch size."""
     if json_file and not json_file.parent.is_dir():  # told before all is measured
         raise EvaluatorError(f"{json_file} cannot be written: {json_file.parent} is not a folder.")
     settings = _settings(weights, backend=backend, device=device, precision=precision)
@@ -292,12 +313,15 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
         return reading.build_questions(held_back, seed, max_questions)
 
 
-def _relevance(scores: Any, settings: Any, labelled: Any) -> Any:
-    """The relevance that thresholds are for; its fusion, where there is an encoder, fitted anew."""
+def _relevance(scores: Any, settings: Any, labelled: Any) -> tuple[Any, Any, Any]:
+    """The relevance that thresholds are for, and the pool's weights with the grades by them.
+
+    Fusion and pool, where there is an encoder, are fitted anew; else both of these are None.
+    """
     checkpoint = import_module("evaluator.model.checkpoint")
     relevance = partial(scores, "relevance")
     if not (settings.weights / checkpoint.ENCODER_FOLDER).is_dir():
-        return relevance
+        return relevance, None, None
     fusion = import_module("evaluator.calibration.fusion")
     inference = import_module("evaluator.inference.fusion")
     similarity = import_module("evaluator.inference.scorer").load_similarity(settings)
@@ -310,7 +334,11 @@ def _relevance(scores: Any, settings: Any, labelled: Any) -> Any:
     weights = fitted or weights
     fusion.store(weights, settings.weights)
     typer.echo(f"fusion: {weights.scale:.3f} x evidence + {weights.shift:.3f}")
-    return readings.score_with(weights)
+    pool = fusion.fit_pool(labelled, readings, weights)
+    if pool is None:
+        return readings.score_with(weights), None, None
+    typer.echo(f"pool: {pool.scale} x logit + {pool.standing} x standing + {pool.shift}")
+    return readings.score_with(weights), pool, readings.grade_with(weights, pool)
 
 
 def _kept_bars(weights: Path) -> dict[str, float]:

@@ -1,7 +1,9 @@
 """Pure types of the evaluator: tasks, reflection tokens, thresholds, the worker's wire models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
+from statistics import median
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -64,18 +66,60 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolWeights:
+    """How a passage's relevance is graded among all that were retrieved for its question.
+
+    A score says little across questions, for one question is near to every text and another to
+    none; how far a passage stands above the others says more (query performance prediction: WIG,
+    Zhou and Croft 2007). The logit of "it answers" is scale x logit + standing x (similarity -
+    median similarity of the pool) + shift; `calibrate` finds the three.
+    """
+
+    scale: float
+    standing: float
+    shift: float
+
+    def grades(
+        self, scores: Sequence[float | None], similarities: Sequence[float | None]
+    ) -> list[float | None]:
+        """Relevance from -1 to 1 of each passage of a pool; None where it has no score.
+
+        Passages without a similarity, and pools with fewer than MIN_POOL, keep their scores.
+        """
+        known = [value for value in similarities if value is not None]
+        middle = median(known) if len(known) >= MIN_POOL else None
+        return [
+            score if score is None or near is None or middle is None
+            else self._grade(score, near - middle)
+            for score, near in zip(scores, similarities, strict=True)
+        ]  # fmt: skip
+
+    def _grade(self, score: float, standing: float) -> float:
+        chance = min(max((score + 1) / 2, _LEAST), 1 - _LEAST)
+        logit = log(chance / (1 - chance))
+        return 2 / (1 + exp(-(self.scale * logit + self.standing * standing + self.shift))) - 1
+
+
+MIN_POOL = 3
+"""Among fewer passages nothing stands out."""
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One pair as token ids, ready for a batch.
 
     The second text's own tokens stand from `begins` on; `offsets` are their [start, end) in it, for
     the task `answer` alone. `cosines` is what the pretrained encoder makes of the texts, for
-    relevance where the checkpoint has one (evaluator/inference/fusion.py).
+    relevance where the checkpoint has one (evaluator/inference/fusion.py), and `need` its logit
+    that a question needs retrieval.
     """
 
     ids: tuple[int, ...]
     offsets: tuple[tuple[int, int], ...] = ()
     begins: int = 0
     cosines: tuple[float, float] = (0.0, 0.0)
+    need: float | None = None
 
 
 class Span(BaseModel):
@@ -90,12 +134,17 @@ class Span(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RowScore:
-    """One pair's judgement; `probabilities` is empty from a checkpoint that only regresses."""
+    """One pair's judgement; `probabilities` is empty from a checkpoint that only regresses.
+
+    `similarity` is the encoder's centred cosine of the two texts, for relevance where the
+    checkpoint has an encoder.
+    """
 
     score: float
     label: str
     probabilities: dict[str, float]
     span: Span | None = None
+    similarity: float | None = None
 
 
 def _without_lone_surrogates(text: object) -> object:
@@ -137,6 +186,11 @@ class ScoreResponse(BaseModel):
         default_factory=list,
         description="Of the task answer: the likeliest answer's place in the passage, null where "
         "none is likelier. Empty for other tasks.",
+    )
+    similarities: list[float | None] = Field(
+        default_factory=list,
+        description="Of relevance, where the checkpoint has an encoder: the cosine of question and "
+        "passage less the question's mean cosine to fixed passages. Else null.",
     )
     model: str = Field(description="Name of the checkpoint.")
     tokens: int = Field(description="Tokens read, padding left out.")
@@ -206,6 +260,9 @@ class CalibratedThresholds(BaseModel):
     utility: float = Field(default=4.0, description="And from this expected utility grade on.")
     retrieval: float = Field(
         default=0.2, ge=0, le=1, description="A question is looked up above this share."
+    )
+    pool: PoolWeights | None = Field(
+        default=None, description="How passages are graded among all retrieved; null: each alone."
     )
     evaluator: str = Field(description="Digest of the weights these belong to (sha256:...).")
     questions: int = Field(default=0, description="Questions they were found on.")

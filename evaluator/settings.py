@@ -40,17 +40,23 @@ class EvaluatorSettings(BaseSettings):
 
     weights: Path = Field(
         default=WEIGHTS,
-        description="Checkpoint folder: ours, or a T5ForSequenceClassification with one label.",
+        description="Folder of the checkpoint: this project's form, or a "
+        "T5ForSequenceClassification with one label.",
     )
     backend: Literal["onnx", "torch"] = Field(
-        default="onnx", description="onnx: ONNX Runtime on the CPU; torch: PyTorch, CPU or GPU."
+        default="onnx",
+        description="onnx: ONNX Runtime on the CPU; torch: PyTorch on a CPU or GPU, with the extra "
+        "gpu.",
     )
     device: str = Field(
-        default="auto", description="torch backend: auto, cpu or cuda (auto takes a GPU if any)."
+        default="auto",
+        description="Device of the backend torch: auto, cpu, cuda or cuda:0; auto takes a GPU if "
+        "there is one.",
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         default="auto",
-        description="torch backend: auto is bf16 on a GPU, fp32 on a CPU. T5 overflows in fp16.",
+        description="Precision of the backend torch; auto: bf16 on a GPU, fp32 on a CPU. T5 "
+        "overflows in fp16.",
     )
     reranker: Path | None = Field(
         default=None,
@@ -58,8 +64,8 @@ class EvaluatorSettings(BaseSettings):
     )
     embedder: Path | None = Field(
         default=None,
-        description="Folder of an embedder: e5's or a sentence-transformers model; empty: none, "
-        "and SELFCRAG_EMBEDDER=e5 takes the one of the weights.",
+        description="Folder of an embedder, e5's or a sentence-transformers model; empty: none is "
+        "served, and SELFCRAG_EMBEDDER=e5 takes the encoder of the weights.",
     )
     image_embedder: Path | None = Field(
         default=None, description="Folder of a CLIP model, for images; empty: none."
@@ -68,13 +74,15 @@ class EvaluatorSettings(BaseSettings):
         default=None,
         description="Folder of a causal language model that compresses knowledge; empty: none.",
     )
-    host: str = Field(default="127.0.0.1", description="Address the worker listens on.")
-    port: int = Field(default=8001, ge=1, le=65535, description="Port the worker listens on.")
+    host: str = Field(default="127.0.0.1", description="Address a separate worker listens on.")
+    port: int = Field(
+        default=8001, ge=1, le=65535, description="Port a separate worker listens on."
+    )
     batch_tokens: int = Field(
-        default=1536, ge=1, description="Most tokens of one batch, padding counted in."
+        default=1536, ge=1, description="Most tokens of a batch, padding included."
     )
     threads: int = Field(
-        default=0, ge=0, description="Threads of the model's arithmetic; 0 lets it choose."
+        default=0, ge=0, description="Threads of the model; 0: as the runtime chooses."
     )
 
     @field_validator("device")
@@ -126,7 +134,7 @@ class ServeSettings(BaseSettings):
     min_replicas: int = Field(default=1, ge=1, description="Fewest replicas of the worker.")
     max_replicas: int = Field(default=4, ge=1, description="Most replicas of the worker.")
     num_gpus: float = Field(
-        default=0.0, ge=0, description="GPUs a replica is given; 0.5 puts two replicas on one."
+        default=0.0, ge=0, description="GPUs of a replica; 0.5 puts two replicas on one."
     )
 
     @model_validator(mode="after")

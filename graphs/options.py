@@ -72,32 +72,38 @@ class Ablation(BaseModel):
     )
     without_action: Literal["none", "correct", "incorrect", "ambiguous"] = Field(
         "none",
-        description="Leave one action out: Correct and Incorrect merge into Ambiguous; without "
+        description="Leave one action out: Correct and Incorrect become Ambiguous; without "
         "Ambiguous the upper threshold alone decides (CRAG, table 2).",
     )
     only_action: Literal["any", "correct", "incorrect", "ambiguous"] = Field(
         "any", description="Take this action whatever the grades (CRAG, table 11)."
     )
     grade_titles: bool = Field(
-        True, description="Grade `title // text`; switched off, the text alone, as on PopQA."
+        True,
+        description="Grade the title together with the text; false: the text alone, as on PopQA.",
     )
     grade_parts: bool = Field(
-        True, description="Grade by each part of a question that asks for several things, too."
+        True,
+        description="Grade also by each part of a question that asks for several things, up to "
+        "six.",
     )
     fusion: Fusion = Field(
         "weighted",
-        description="How hybrid search joins: by weighted scores, or by reciprocal ranks.",
+        description="How hybrid search joins its two searches: by weighted scores or by reciprocal "
+        "ranks (rrf).",
     )
     ambiguous_candidates: Literal["joined", "all"] = Field(
         "joined",
-        description="self_crag under Ambiguous: draft from the joined knowledge alone, or from "
-        "internal and external knowledge apart as well.",
+        description="self_crag under Ambiguous: draft from the joined knowledge, or also from "
+        "documents and web apart (all).",
     )
     beam_width: int = Field(
         2, ge=1, le=5, description="self_rag: unfinished long answers kept after each segment."
     )
     sequence_score: bool = Field(
-        False, description="Add a draft's mean token probability, where its model tells it."
+        False,
+        description="Add a draft's mean token probability to its score, where the model reports "
+        "it.",
     )
 
 
@@ -138,42 +144,46 @@ class RetrievalOptions(BaseModel):
 
     retrieve_k: int = Field(10, ge=1, le=100, description="Passages to retrieve and grade.")
     search: SearchMode = Field(
-        "hybrid", description="Search by words and meaning joined, by words, or by meaning."
+        "hybrid",
+        description="By words and meaning joined (hybrid), by words (bm25), or by meaning (dense).",
     )
     alpha: float | None = Field(
         None,
         ge=0,
         le=100,
-        description="S = alpha * BM25 + dense, both brought to 0...1; left out: as measured for "
-        "the embedder and the question's language.",
+        description="Weight of BM25 beside a weight of 1 of the dense score, both brought to "
+        "0...1; left out: as measured for the embedder and the question's language.",
     )
-    filters: Filters = Field(Filters(), description="Which chunks may be found, by their metadata.")
+    filters: Filters = Field(
+        Filters(),
+        description="Which chunks may be found, by their metadata; all that is given must hold.",
+    )
     follow_ups: bool = Field(
         True, description="Make a follow-up question stand alone, from the dialogue before it."
     )
     expand: list[Expansion] = Field(
         [],
         max_length=3,
-        description="What the knowledge base is asked beside the question: a clearer wording "
-        "(rewrite; language model), its sub-questions (decompose), or the question joined with an "
-        "invented answer (hyde; language model).",
+        description="Further queries: a clearer wording (rewrite; language model), the "
+        "sub-questions (decompose), the question joined with an invented answer (hyde; language "
+        "model).",
     )
     rerank: RerankBy = Field(
         "none",
-        description="Order what was retrieved anew: by term weights kept since ingest, by the "
-        "evaluator, or by the worker's reranking model.",
+        description="Reorder about 50 passages before grading: by term weights kept since ingest "
+        "(lexical), by the evaluator, or by the worker's reranking model.",
     )
     retrieval: RetrievalMode | None = Field(
         None,
-        description="Whether to retrieve: as the critic finds, always, or never; left out: "
-        "adaptive in self_rag and self_crag, always in crag.",
+        description="Whether to retrieve: as the critic decides (adaptive), always, or never; left "
+        "out: adaptive in self_rag and self_crag, always in crag.",
     )
     retrieval_threshold: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="adaptive retrieves above this share of p(Retrieval); left out: the critic's "
-        "own threshold.",
+        description="adaptive retrieves above this probability of [Retrieval]; left out: the "
+        "critic's own threshold.",
     )
 
 
@@ -184,15 +194,15 @@ class GradingOptions(BaseModel):
         None,
         ge=-20,
         le=20,
-        description="A passage scored at or above this makes the action Correct; "
-        "left out: the evaluator's own threshold.",
+        description="A passage scored at or above this makes the action Correct; left out: the "
+        "evaluator's own threshold.",
     )
     lower: float | None = Field(
         None,
         ge=-20,
         le=20,
-        description="All passages scored below this make the action Incorrect; "
-        "left out: the evaluator's own threshold.",
+        description="All passages scored below this make the action Incorrect; left out: the "
+        "evaluator's own threshold.",
     )
     strip_floor: float | None = Field(
         None,
@@ -205,24 +215,26 @@ class GradingOptions(BaseModel):
 class KnowledgeOptions(BaseModel):
     """What of the knowledge the generator is given (CRAG 4.4)."""
 
-    top_strips: int = Field(5, ge=1, le=50, description="Most strips kept, of each origin.")
+    top_strips: int = Field(
+        5, ge=1, le=50, description="Most strips kept, of documents and web each."
+    )
     strip_mode: StripMode = Field(
         "sentences",
         description="How passages are cut into strips: a few sentences by length, groups of three "
-        "sentences, fixed windows of 50 words, or the whole passage.",
+        "sentences, windows of 50 words, or the whole passage.",
     )
     evidence_tokens: int = Field(
         2000, ge=50, le=100_000, description="Most tokens of knowledge given to the generator."
     )
     repack: Repack = Field(
         "document",
-        description="Order of the knowledge given to the generator: as in the documents, best "
-        "first (forward), best last (reverse), or best at both ends (sides).",
+        description="Order of the knowledge for the generator: as in the documents, best first "
+        "(forward), best last (reverse), or best at both ends (sides).",
     )
     compress: CompressBy = Field(
         "none",
-        description="Shorten the knowledge given to the generator: its best sentences, a summary "
-        "by the language model, or the tokens a local model finds telling.",
+        description="Shorten the knowledge for the generator: its best sentences, summaries by the "
+        "language model, or the tokens that a local model finds informative.",
     )
     compress_ratio: float = Field(
         0.4, ge=0.01, le=1, description="Share of the knowledge that compression keeps."
@@ -234,15 +246,20 @@ class WebOptions(BaseModel):
 
     web: WebUse = Field(
         "auto",
-        description="auto searches the web when the action is Incorrect or Ambiguous; "
-        "always searches whatever the action.",
+        description="auto: search when the action is Incorrect or Ambiguous; always: search in "
+        "every workflow and join the results.",
     )
-    max_web_searches: int = Field(1, ge=0, le=10, description="Most web searches of one run.")
+    max_web_searches: int = Field(
+        1,
+        ge=0,
+        le=10,
+        description="Most web searches of a run; crag needs one, or two with speculative_search.",
+    )
     web_pages: int = Field(5, ge=1, le=20, description="Most result pages read per search.")
     speculative_search: bool = Field(
         False,
         description="Search the web with the question itself while passages are graded; under "
-        "Correct the search is stopped and thrown away.",
+        "Correct the search is stopped and discarded.",
     )
 
 
@@ -256,13 +273,14 @@ class DraftingOptions(BaseModel):
         0,
         ge=0,
         le=20,
-        description="self_rag: most segments of a long answer, each from a passage of its own; 0 "
-        "drafts whole answers.",
+        description="self_rag: most segments of a long answer, each from a passage of its own; 0: "
+        "drafts are whole answers.",
     )
     choices: list[Text] = Field(
         [],
         max_length=20,
-        description="A closed set of answers: one is chosen, by summed votes of all drafts.",
+        description="Closed set of answers: every draft votes for one with its score, and the "
+        "largest sum wins.",
     )
 
 
@@ -270,27 +288,27 @@ class ReflectionOptions(BaseModel):
     """How drafts are judged and revised."""
 
     reflect: bool = Field(
-        False, description="crag: judge the answer and revise it, as the self_ workflows do."
+        False, description="crag: judge and revise the answer, as self_rag and self_crag always do."
     )
     max_critic: int = Field(
-        3, ge=0, le=10, description="Most revisions by the critic; 0 judges once and never revises."
+        3, ge=0, le=10, description="Most revisions of the draft; 0: judge once and never revise."
     )
     min_support: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="A draft is accepted from this support on; left out: the critic's own bar.",
+        description="Support from which a draft is accepted; left out: the critic's own.",
     )
     min_utility: float | None = Field(
         None,
         ge=1,
         le=5,
-        description="A draft is accepted from this expected utility grade on; left out: the "
-        "critic's own bar.",
+        description="Expected utility grade from which a draft is accepted; left out: the critic's "
+        "own.",
     )
     weights: CritiqueWeights = Field(
         CritiqueWeights(),
-        description="What relevance, support and utility count in a draft's critique score.",
+        description="Weights of relevance, support and utility in a draft's score.",
     )
 
 
@@ -301,13 +319,13 @@ class ImageOptions(BaseModel):
         None,
         ge=-1,
         le=1,
-        description="illustrate: a stored image, or its caption, is returned from this similarity "
-        "on; left out: as calibrated for what compares.",
+        description="illustrate: similarity from which a stored image or its caption is returned; "
+        "left out: the image index's own.",
     )
     generate_image: bool = Field(
         True,
-        description="illustrate: where no stored image is similar enough, ask the model that makes "
-        "or describes images, if there is one.",
+        description="illustrate: where no stored image is similar enough, call the model that "
+        "makes or describes images.",
     )
 
 
@@ -318,16 +336,20 @@ class LimitsOptions(BaseModel):
         40,
         ge=1,
         le=1000,
-        description="No model is asked to write beyond this many calls; what is there is used.",
+        description="Most calls of the language model; then the run ends with the best draft or "
+        "quotes sentences, and stopped_by is budget.",
     )
     max_tokens: int = Field(
         200_000,
         ge=1,
         le=10_000_000,
-        description="No model is asked to write beyond this many tokens; what is there is used.",
+        description="Most tokens of the language model; then the run ends as with max_llm_calls.",
     )
     deadline_ms: int = Field(
-        60_000, ge=100, le=600_000, description="The run ends by then with what it has, in ms."
+        60_000,
+        ge=100,
+        le=600_000,
+        description="Milliseconds after which the run ends with what it has.",
     )
 
 
@@ -366,14 +388,13 @@ class Context(
 
     preset: Preset = Field(
         "none",
-        description="Options that go well together, for what this run leaves unset: best answers, "
-        "balanced, or fast.",
+        description="Options that go well together, for what this run leaves unset.",
     )
     ablation: Ablation = Field(
         Ablation(), description="Switches of the papers' ablations, for experiments."
     )
 
-    _scope = PrivateAttr(Scope())
+    _scope = PrivateAttr(Scope(collections=()))  # a graph on its own, as in Studio, sees all
 
     @property
     def scope(self) -> Scope:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+from evaluator.schema import PoolWeights as PoolWeights
 from evaluator.schema import Task as Task
 from evaluator.schema import Thresholds as Thresholds
 
@@ -47,7 +48,8 @@ class Passage:
     """A piece of a document, as the retriever found it or as the evaluator graded it.
 
     `retrieval_score` is the retriever's, or the reranker's after it; `relevance` the evaluator's,
-    None where nothing graded it. `page` is the page of the document, from 1, where it has pages.
+    None where nothing graded it; `similarity` its encoder's, where it has one. `page` is the page
+    of the document, from 1, where it has pages.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Passage:
     relevance: float | None = None
     origin: Origin = "internal"
     page: int | None = None
+    similarity: float | None = None
 
     @property
     def score(self) -> float:
@@ -107,9 +110,10 @@ class Strip(_Value):
     """A knowledge strip (CRAG 4.4): a few sentences of one passage, graded on their own.
 
     `position` orders strips as they stand in their documents: (document rank, place within it).
-    `retrieval_score` is its passage's; `relevance` is None where nothing graded it. `whole` is what
-    `text` was before it was compressed, empty where it was not. `lead` is what introduces it in
-    its passage, such as a table's head, where that is not part of it.
+    `retrieval_score` is its passage's; `relevance` is None where nothing graded it, `similarity`
+    where no encoder did. `whole` is what `text` was before it was compressed, empty where it was
+    not. `lead` is what introduces it in its passage, such as a table's head, where that is not part
+    of it.
     """
 
     id: str
@@ -124,6 +128,7 @@ class Strip(_Value):
     kept: bool = False
     whole: str = ""
     lead: str = ""
+    similarity: float | None = None
 
     @property
     def full_text(self) -> str:
@@ -148,11 +153,15 @@ class Compression:
 class Scores:
     """One judgement a pair, in the order asked; None where a pair could not be judged.
 
-    `usage` is what a language model that grades has cost beyond the pairs.
+    `usage` is what a language model that grades has cost beyond the pairs. `similarities` are the
+    centred cosines of the pairs' texts, for relevance by an evaluator that has an encoder; else
+    None or empty. `pool` grades a question's passages among each other by both.
     """
 
     values: tuple[float | None, ...]
     usage: "Usage" = field(default_factory=lambda: Usage())
+    similarities: tuple[float | None, ...] = ()
+    pool: PoolWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,9 +351,13 @@ class AnswerSentence:
 
 @dataclass(frozen=True, slots=True)
 class AnswerVerdict:
-    """Whether the answer rests on its sources; `missing` are parts of the question not found."""
+    """Whether the answer rests on its sources; `missing` are parts of the question not found.
+
+    `confidence` is the calibrated probability that it is right, None where nothing judged it.
+    """
 
     verdict: Verdict
+    confidence: float | None = None
     sentences: tuple[AnswerSentence, ...] = ()
     missing: tuple[str, ...] = ()
 

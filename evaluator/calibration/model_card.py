@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -131,7 +132,10 @@ def _thresholds(folder: Path) -> str:
         if name in stored.figures
     )
     limits = {name: f"{getattr(stored, name):.3f}" for name in ("upper", "lower", "strip_floor")}
-    values = {"source": source, "aims": "".join(aims), "questions": stored.questions}
+    pool = _filled("pool", asdict(stored.pool)) if stored.pool else "Each passage is graded alone."
+    values = {
+        "source": source, "aims": "".join(aims), "questions": stored.questions, "pool": pool,
+    }  # fmt: skip
     return _filled("thresholds", {**limits, **values, "kind": kind, "table": "\n".join(rows)})
 
 

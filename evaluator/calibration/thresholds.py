@@ -20,6 +20,8 @@ from evaluator.schema import CalibratedThresholds
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Score = Callable[[Sequence[tuple[str, str]]], list[float]]
+Grade = Callable[[LabelledQuestion], list[float]]
+"""Grades of a question's passages, in order."""
 _Rows = list[tuple[float, bool]]  # scores, and whether each answers
 
 AMBIGUOUS_COSTS = (0.05, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5)
@@ -93,14 +95,18 @@ class Calibration:
 
 
 def calibrate(
-    questions: Sequence[LabelledQuestion], score: Score, aims: Aims | None = None
+    questions: Sequence[LabelledQuestion],
+    score: Score,
+    aims: Aims | None = None,
+    grade: Grade | None = None,
 ) -> Calibration:
     """Thresholds for the scorer. DataError where no language has both kinds of question.
 
-    A language whose questions are all answered, or none, is measured but decides nothing.
+    A language whose questions are all answered, or none, is measured but decides nothing. `grade`
+    grades passages among each other; without it each has its score.
     """
     aims = aims or Aims()
-    outcomes, strips = _scored(questions, score)
+    outcomes, strips = _scored(questions, score, grade or _each_alone(questions, score))
     deciding = {name: own for name, own in outcomes.items() if 0 < own.answered.mean() < 1}
     if not deciding:
         raise DataError("calibration: no language has both answered and unanswered questions.")
@@ -129,16 +135,22 @@ def store(thresholds: CalibratedThresholds, folder: Path) -> Path:
     return path
 
 
-def _scored(questions: Sequence[LabelledQuestion], score: Score) -> tuple[Outcomes, Outcomes]:
-    pairs = [
-        (q.question, text) for q in questions for text in (*q.passages, *q.strips, *q.other_strips)
-    ]
+def _each_alone(questions: Sequence[LabelledQuestion], score: Score) -> Grade:
+    pairs = [(q.question, passage) for q in questions for passage in q.passages]
+    scores = dict(zip(pairs, score(pairs), strict=True))
+    return lambda q: [scores[q.question, passage] for passage in q.passages]
+
+
+def _scored(
+    questions: Sequence[LabelledQuestion], score: Score, grade: Grade
+) -> tuple[Outcomes, Outcomes]:
+    pairs = [(q.question, text) for q in questions for text in (*q.strips, *q.other_strips)]
     scores = iter(score(pairs))
     best: dict[str, _Rows] = defaultdict(list)
     passages: dict[str, _Rows] = defaultdict(list)
     strips: dict[str, _Rows] = defaultdict(list)
     for q in questions:
-        rows = [(next(scores), label) for label in q.labels]
+        rows = list(zip(grade(q), q.labels, strict=True))
         best[q.language].append((max(score for score, _ in rows), q.answered))
         passages[q.language] += rows
         strips[q.language] += [(next(scores), True) for _ in q.strips]

@@ -5,6 +5,8 @@ text repeats the question, as one does that says "nobody knows", its cosine coun
 T5's doubt for more. Cosines are centred for each question on its mean to fixed passages of both
 languages: one question is near to anything, another to nothing (score normalisation, Auckenthaler
 et al. 2000). What comes out is made a probability (Platt).
+
+Whether a question needs retrieval at all is told by a linear layer over e5's vector of it.
 """
 
 import threading
@@ -19,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import InputType, Scorer, Similarity, TextEmbedder, Vectors
-from evaluator.model.checkpoint import CENTRE_FILE, FUSION_FILE
+from evaluator.model.checkpoint import CENTRE_FILE, FUSION_FILE, NEED_FILE
 from evaluator.schema import LABELS, Row, RowScore, Task, judged_as, score_of
 
 _FARTHEST = 9.0
@@ -70,6 +72,8 @@ class CentredCosines:
             self._centre: Vectors = np.load(folder / CENTRE_FILE, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise WeightsError(f"{folder / CENTRE_FILE} cannot be read: {error}") from error
+        need = folder / NEED_FILE
+        self._need: Vectors | None = np.load(need, allow_pickle=False) if need.is_file() else None
         self._kept: OrderedDict[tuple[InputType, str], Vectors] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -84,6 +88,13 @@ class CentredCosines:
             for kind in ("query", "passage")
         )
         return list(zip(near.tolist(), again.tolist(), strict=True))
+
+    def needs(self, questions: Sequence[str]) -> Sequence[float | None]:
+        """The logit that each question needs retrieval."""
+        if self._need is None:
+            return [None] * len(questions)
+        logits = self._vectors("query", questions) @ self._need[:-1] + self._need[-1]
+        return [float(logit) for logit in logits]
 
     def _vectors(self, kind: InputType, texts: Sequence[str]) -> Vectors:
         with self._lock:
@@ -101,7 +112,11 @@ class CentredCosines:
 
 
 class FusedScorer:
-    """A scorer whose relevance is fused with the encoder's; other tasks pass unchanged."""
+    """A scorer whose relevance is fused with the encoder's.
+
+    The encoder alone tells whether a question needs retrieval. Other tasks pass unchanged, and so
+    does that one where there is evidence at hand.
+    """
 
     def __init__(self, scorer: Scorer, similarity: Similarity, weights: FusionWeights) -> None:
         self.name, self.digest, self.tasks = scorer.name, scorer.digest, scorer.tasks
@@ -109,6 +124,14 @@ class FusedScorer:
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         rows = self._scorer.encode(task, pairs)
+        if task == "retrieval":
+            alone = [question for question, evidence in pairs if not evidence.strip()]
+            needs = dict(zip(alone, self._similarity.needs(alone) if alone else [], strict=True))
+            return [
+                row if isinstance(row, str) or evidence.strip()
+                else replace(row, need=needs[question])
+                for row, (question, evidence) in zip(rows, pairs, strict=True)
+            ]  # fmt: skip
         if judged_as(task) != "relevance":
             return rows
         readable = [pair for pair, row in zip(pairs, rows, strict=True) if isinstance(row, Row)]
@@ -118,6 +141,10 @@ class FusedScorer:
         ]
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+        if task == "retrieval":
+            left = [row for row in rows if row.need is None]
+            read = iter(self._scorer.forward(task, left) if left else [])
+            return [next(read) if row.need is None else _needs(row.need) for row in rows]
         scores = self._scorer.forward(task, rows)
         if judged_as(task) != "relevance":
             return scores
@@ -131,7 +158,15 @@ class FusedScorer:
         answers = self._weights.chance(own, *row.cosines)
         probabilities = dict(zip(LABELS["relevance"], (answers, 1 - answers), strict=True))
         label = max(probabilities, key=probabilities.__getitem__)
-        return RowScore(score_of(task, probabilities), label, probabilities, score.span)
+        fused = score_of(task, probabilities)
+        return RowScore(fused, label, probabilities, score.span, similarity=row.cosines[0])
+
+
+def _needs(logit: float) -> RowScore:
+    chance = 1 / (1 + exp(-logit))
+    shares = dict(zip(LABELS["retrieval"], (chance, 1 - chance, 0.0), strict=True))
+    label = max(shares, key=shares.__getitem__)
+    return RowScore(score_of("retrieval", shares), label, shares, None)
 
 
 def load_weights(folder: Path) -> FusionWeights:

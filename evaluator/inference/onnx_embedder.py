@@ -29,16 +29,19 @@ class OnnxEmbedder:
                 f"{folder} is no folder of the embedder e5: make one by"
                 " `selfcrag-evaluator embedder FOLDER`."
             )
-        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
+        vocabulary = checkpoint.vocabulary_of(folder)
+        self._tokenizer = PairTokenizer.from_folder(vocabulary, int(config["max_length"]))
         self._batch_tokens = settings.batch_tokens
         self.dimensions = int(config["d_model"])
-        decisive = [folder / "tokenizer.json", folder / checkpoint.TENSORS_FILE]
+        decisive = [vocabulary / checkpoint.TOKENIZER_FILE, folder / checkpoint.TENSORS_FILE]
         self.name = checkpoint.name_of(BASE_NAME, checkpoint.files_digest(decisive))
         self._load(folder, settings)
 
     def _load(self, folder: Path, settings: EvaluatorSettings) -> None:
         graph, remedy = folder / checkpoint.EMBEDDER_FILE, "run `selfcrag-evaluator embedder`"
-        self._graph = Graph(graph, _OUTPUTS, settings.threads, remedy)
+        vocabulary = checkpoint.vocabulary_of(folder)
+        words = vocabulary / checkpoint.TENSORS_FILE if vocabulary != folder else None
+        self._graph = Graph(graph, _OUTPUTS, settings.threads, remedy, words)
 
     def _vectors(self, batch: Sequence[Row]) -> Vectors:
         vectors: Vectors = self._graph.run(_OUTPUTS, batch)[0]

@@ -20,6 +20,7 @@ from evaluator.model.checkpoint import (
     NIBBLES,
     SCALE,
     TENSORS_FILE,
+    WORDS,
     check_folder,
     known_tasks,
     name_of,
@@ -60,8 +61,18 @@ class OnnxScorer:
 class Graph:
     """An exported graph in an ONNX Runtime session; `run` may be called by several threads."""
 
-    def __init__(self, path: Path, outputs: Sequence[str], threads: int, remedy: str) -> None:
-        """Raises WeightsError where the file is missing, damaged or has other outputs."""
+    def __init__(
+        self,
+        path: Path,
+        outputs: Sequence[str],
+        threads: int,
+        remedy: str,
+        words: Path | None = None,
+    ) -> None:
+        """Raises WeightsError where the file is missing, damaged or has other outputs.
+
+        `words` is the file of the word table, where the graph's own tensors hold none.
+        """
         if not path.is_file():
             raise WeightsError(f"{path} is missing: {remedy}.")
         options = ort.SessionOptions()
@@ -70,7 +81,7 @@ class Graph:
         # Without VNNI, AVX2's products of bytes saturate: this takes the exact, slower ones there.
         options.add_session_config_entry("session.x64quantprecision", "1")
         try:
-            made = _made_bytes(path.with_name(TENSORS_FILE))
+            made = _made_bytes(path.with_name(TENSORS_FILE)) | _word_table(words)
             options.add_external_initializers(list(made), list(made.values()))
             self._session = ort.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
@@ -110,6 +121,17 @@ def _made_bytes(tensors: Path) -> dict[str, ort.OrtValue]:
                 made[f"made.{entry}|{BYTES}"] = ort.OrtValue.ortvalue_from_numpy(whole)
                 made[f"made.{entry}|{SCALE}"] = ort.OrtValue.ortvalue_from_numpy(scale)
     return made
+
+
+def _word_table(tensors: Path | None) -> dict[str, ort.OrtValue]:
+    if tensors is None:
+        return {}
+    with safe_open(tensors, "numpy") as stored:
+        names = [name for name in stored.keys() if name.partition("|")[0] == WORDS]  # noqa: SIM118
+        return {
+            f"stored.{name}": ort.OrtValue.ortvalue_from_numpy(stored.get_tensor(name))
+            for name in names
+        }
 
 
 def _by_row(pairs: Pairs, scales: Floats) -> tuple[Bytes, Floats]:

@@ -54,10 +54,16 @@ class Scorer(Protocol):
 
 
 class Similarity(Protocol):
-    """How near the two texts of pairs are, by an encoder that reads each alone."""
+    """What an encoder that reads each text alone makes of pairs and questions.
+
+    Both are CPU work, safe in several threads.
+    """
 
     def of(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
-        """Two cosines a pair (evaluator/inference/fusion.py); CPU work, safe in several threads."""
+        """Two cosines a pair: how near its texts are (evaluator/inference/fusion.py)."""
+
+    def needs(self, questions: Sequence[str]) -> Sequence[float | None]:
+        """The logit that each question needs retrieval; None where no layer is there for it."""
 
 
 class TextEmbedder(Protocol):

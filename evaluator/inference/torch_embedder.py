@@ -9,7 +9,7 @@ from evaluator.inference.onnx_embedder import OnnxEmbedder
 from evaluator.inference.scorer import Vectors, padded
 from evaluator.inference.torch_scorer import place
 from evaluator.model import t5
-from evaluator.model.checkpoint import check_folder
+from evaluator.model.checkpoint import check_folder, vocabulary_of
 from evaluator.schema import Row
 from evaluator.settings import EvaluatorSettings
 
@@ -18,7 +18,8 @@ class TorchEmbedder(OnnxEmbedder):
     """bf16 on a GPU, fp32 on a CPU."""
 
     def _load(self, folder: Path, settings: EvaluatorSettings) -> None:
-        network = t5.load(folder, check_folder(folder, "embedder"), t5.built_encoder)
+        config, words = check_folder(folder, "embedder"), vocabulary_of(folder)
+        network = t5.load(folder, config, t5.built_encoder, words if words != folder else None)
         self._device, precision = place(settings)
         self._network = network.to(self._device, precision)
 

@@ -19,11 +19,16 @@ E5_ARCHITECTURE = "selfcrag-e5"
 """And the embedders that `embedder` makes."""
 EMBEDDER_FILE = "embedder.onnx"
 CENTRE_FILE = "centre.npy"
+NEED_FILE = "need.npy"
+"""Beside the embedder, optional: the linear layer that tells whether a question needs retrieval."""
 ENCODER_FOLDER = "encoder"
 """Of an evaluator's folder: the embedder whose reading joins the relevance."""
 FUSION_FILE = "fusion.json"
 THRESHOLDS_FILE = "thresholds.json"
 TENSORS_FILE = "model.safetensors"
+TOKENIZER_FILE = "tokenizer.json"
+WORDS = "t5.encoder.embeddings.word_embeddings.weight"
+"""The word table, by the tensors' names."""
 BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
 BLOCK = 32  # values at four bits that share a scale
 LOOKED_UP = "embeddings.weight"
@@ -106,6 +111,11 @@ def _check_tensors(folder: Path, *, may_be_sharded: bool) -> None:
             raise WeightsError(f"{folder / name}, a shard that {index.name} names, is missing.")
 
 
+def vocabulary_of(embedder: Path) -> Path:
+    """The folder of its tokenizer and word table: its own, or the evaluator's that it lies in."""
+    return embedder if (embedder / TOKENIZER_FILE).is_file() else embedder.parent
+
+
 def known_tasks(config: dict[str, Any]) -> tuple[Task, ...]:
     """The tasks a checkpoint of ours was trained for, as its config says; WeightsError if none."""
     if "architectures" in config:
@@ -128,6 +138,7 @@ def weights_digest(folder: Path) -> str:
     if (folder / FUSION_FILE).is_file():
         encoder = folder / ENCODER_FOLDER
         files += [folder / FUSION_FILE, encoder / TENSORS_FILE, encoder / CENTRE_FILE]
+        files += filter(Path.is_file, [encoder / NEED_FILE])
     if missing := [path for path in files if not path.is_file()]:
         raise WeightsError(f"{missing[0]} is missing.")
     digest = hashlib.sha256()

@@ -33,12 +33,12 @@ from evaluator.model.checkpoint import (
     NIBBLES,
     SCALE,
     TENSORS_FILE,
+    WORDS,
 )
 from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
 from evaluator.schema import TASKS
 
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
-WORDS = "t5.encoder.embeddings.word_embeddings.weight"
 SIDES = 3  # texts in a row, at most
 PREFIX = 2  # tokens that say what a text is, "query:" or "passage:"
 Network = TypeVar("Network", bound=nn.Module)
@@ -204,15 +204,19 @@ def load(
     folder: Path,
     config: dict[str, Any],
     build: Callable[[dict[str, Any]], Network] = built,  # type: ignore[assignment]
+    words: Path | None = None,
 ) -> Network:
-    """The folder's model in float32; WeightsError when names or shapes do not fit."""
+    """The folder's model in float32; WeightsError when names or shapes do not fit.
+
+    `words` is the folder of the word table, where that is another.
+    """
     try:
         model = build(config)
     except TypeError as error:
         raise WeightsError(f"{folder / 'config.json'} does not fit: {error}") from error
     path = folder / TENSORS_FILE
     try:
-        stored = unpacked(load_file(path))
+        stored = unpacked({**(word_table(words) if words else {}), **load_file(path)})
     except (RuntimeError, KeyError, SafetensorError) as error:
         raise WeightsError(f"{path} does not fit: {error}") from error
     expected = tensors(model)
@@ -227,6 +231,12 @@ def load(
             )
     model.load_state_dict(stored, strict=False)
     return model.eval()
+
+
+def word_table(folder: Path) -> dict[str, Tensor]:
+    """The folder's word table as stored."""
+    stored = load_file(folder / TENSORS_FILE)
+    return {name: value for name, value in stored.items() if name.partition("|")[0] == WORDS}
 
 
 def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -336,16 +336,21 @@ def _response(request: _Request, model: str) -> ScoreResponse:
         labels=[row.label if row else None for row in scores],
         probabilities=[row.probabilities if row else None for row in scores],
         spans=[row.span if row else None for row in scores] if request.task == "answer" else [],
+        similarities=[row.similarity if row else None for row in scores],
         model=model,
         tokens=request.tokens,
         queue_ms=round(request.queue_ms, 3),
         inference_ms=round(request.inference_ms, 3),
-        errors=[
-            RowError(index=index, reason=reason)
-            for index, reason in enumerate(request.results)
-            if isinstance(reason, str)
-        ],
+        errors=_errors(request),
     )
+
+
+def _errors(request: _Request) -> list[RowError]:
+    return [
+        RowError(index=index, reason=reason)
+        for index, reason in enumerate(request.results)
+        if isinstance(reason, str)
+    ]
 
 
 def bisected(

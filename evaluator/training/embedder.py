@@ -1,8 +1,9 @@
 """Embedder export: multilingual-e5-small in a folder of its own.
 
 The encoder is the one that `train` begins from, untrained, with its whole vocabulary or, from a
-data folder, with the pieces that its texts use, beside the centre of their vectors, which an
-evaluator's fusion needs. Tensors and graph are stored as an evaluator's are.
+data folder, with the pieces that its texts use, beside what an evaluator's fusion needs: the centre
+of their vectors, and the layer that tells from a question's whether it needs retrieval. Tensors and
+graph are stored as an evaluator's are.
 """
 
 import json
@@ -12,8 +13,11 @@ from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
+import torch
 from safetensors.torch import save_file
+from sklearn.linear_model import LogisticRegression
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from evaluator.data.records import (
     CHUNK_CHARS,
@@ -23,10 +27,19 @@ from evaluator.data.records import (
     read_folder,
     split,
 )
+from evaluator.data.synthetic.retrieval import needs
 from evaluator.errors import DataError
 from evaluator.inference.onnx_embedder import OnnxEmbedder
 from evaluator.model import t5
-from evaluator.model.checkpoint import CENTRE_FILE, E5_ARCHITECTURE, EMBEDDER_FILE, TENSORS_FILE
+from evaluator.model.checkpoint import (
+    CENTRE_FILE,
+    E5_ARCHITECTURE,
+    EMBEDDER_FILE,
+    NEED_FILE,
+    TENSORS_FILE,
+    TOKENIZER_FILE,
+)
+from evaluator.schema import LABELS
 from evaluator.settings import read_settings
 from evaluator.training.onnx_export import write_graph
 from evaluator.training.pretrained_encoder import (
@@ -40,6 +53,8 @@ from evaluator.training.pretrained_encoder import (
 CENTRED_ON = 100
 """Passages a language, from all sources in turn."""
 VOCABULARY = 48_000
+NEED_C, NEED_WEIGHT = 0.3, 1.5
+"""Inverse regularisation, and the weight of a question that needs retrieval."""
 _SIZES = ("d_model", "heads", "layers", "d_ff", "vocab_size", "max_length")
 
 
@@ -61,6 +76,7 @@ def build(
     write(*untrained(tokenizer), out)
     if data:
         write_centre(records, out, seed)
+        write_need(out, seed)
     return out
 
 
@@ -76,15 +92,45 @@ def write_centre(records: Sequence[Record], folder: Path, seed: int) -> None:
     np.save(folder / CENTRE_FILE, vectors.mean(0))
 
 
+def write_need(folder: Path, seed: int) -> None:
+    """A logistic regression over vectors of our own wordings, (width + 1,), the shift last.
+
+    A question that needs retrieval weighs more: an answer from nowhere is worse than a search.
+    """
+    rows = [row for row in needs(seed=seed) if row.group == "train"]
+    vectors, _ = OnnxEmbedder(folder, read_settings()).embed([row.first for row in rows], "query")
+    labels = [row.label == LABELS["retrieval"][0] for row in rows]
+    fitted = LogisticRegression(C=NEED_C, class_weight={True: NEED_WEIGHT, False: 1.0})
+    fitted.fit(vectors, labels)
+    layer = np.append(fitted.coef_[0], fitted.intercept_).astype(np.float32)
+    np.save(folder / NEED_FILE, layer)
+
+
 def write(network: t5.TextEncoder, tokenizer: Tokenizer, out: Path) -> Path:
-    """The encoder as an embedder."""
+    """The encoder as an embedder.
+
+    In the folder of an evaluator that began from it, it shares tokenizer and word table, which no
+    training changes.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(out / "tokenizer.json"))
     stored = t5.packed(t5.tensors(network))
-    save_file(stored, out / TENSORS_FILE)
     network.load_state_dict(t5.unpacked(stored))  # the graph reads what is stored
-    write_graph(network, {"vectors": {0: "batch"}}, out / EMBEDDER_FILE)
+    shared = _shared(tokenizer, stored, out.parent)
+    if not shared:
+        tokenizer.save(str(out / TOKENIZER_FILE))
+    save_file({n: value for n, value in stored.items() if n not in shared}, out / TENSORS_FILE)
+    write_graph(network, {"vectors": {0: "batch"}}, out / EMBEDDER_FILE, shared)
     sizes = {name: getattr(network.config, name) for name in _SIZES}
     text = json.dumps({"architecture": E5_ARCHITECTURE, **sizes}, indent=2)
     (out / "config.json").write_text(text + "\n", encoding="utf-8")
     return out
+
+
+def _shared(tokenizer: Tokenizer, stored: dict[str, Tensor], evaluator: Path) -> dict[str, Tensor]:
+    """The evaluator's word table, where that and its tokenizer are the encoder's; else empty."""
+    own = evaluator / TOKENIZER_FILE
+    if not own.is_file() or Tokenizer.from_file(str(own)).to_str() != tokenizer.to_str():
+        return {}
+    words = t5.word_table(evaluator)
+    same = all(name in stored and torch.equal(stored[name], value) for name, value in words.items())
+    return words if words and same else {}

@@ -65,10 +65,18 @@ def export(folder: Path) -> Path:
     return write_graph(t5.load(folder, config), outputs, folder / "model.onnx")
 
 
-def write_graph(network: Any, outputs: Mapping[str, dict[int, str]], path: Path) -> Path:
-    """Write the network's graph; what lies beside it in model.safetensors are its weights."""
+def write_graph(
+    network: Any,
+    outputs: Mapping[str, dict[int, str]],
+    path: Path,
+    words: Mapping[str, Tensor] | None = None,
+) -> Path:
+    """Write the network's graph; what lies beside it in model.safetensors are its weights.
+
+    `words` is the word table, where another folder stores it.
+    """
     model = _traced(network, outputs)
-    _Quantizer(model.graph, path.with_name(TENSORS_FILE)).rewrite()
+    _Quantizer(model.graph, path.with_name(TENSORS_FILE), words or {}).rewrite()
     part = path.with_suffix(".part")
     part.write_bytes(model.SerializeToString())
     part.replace(path)
@@ -101,9 +109,9 @@ def _traced(network: Any, outputs: Mapping[str, dict[int, str]]) -> onnx.ModelPr
 class _Quantizer:
     """Rewrites a traced graph to read the stored bytes and to multiply by them."""
 
-    def __init__(self, graph: onnx.GraphProto, tensors: Path) -> None:
+    def __init__(self, graph: onnx.GraphProto, tensors: Path, words: Mapping[str, Tensor]) -> None:
         self._graph, self._file = graph, tensors.name
-        self._stored, self._offsets = load_file(tensors), _offsets(tensors)
+        self._stored, self._offsets = {**words, **load_file(tensors)}, _offsets(tensors)
         self._floats = {n: value.numpy() for n, value in t5.unpacked(self._stored).items()}
         self._weights: dict[str, tuple[str, bool]] = {}
         self._used, self._floats_made = set[str](), set[str]()
@@ -257,6 +265,9 @@ class _Quantizer:
             name=f"stored.{entry}", dims=value.shape, data_type=_TYPES[value.dtype],
             data_location=TensorProto.EXTERNAL,
         )  # fmt: skip
+        if entry not in self._offsets:  # a table of another folder, given when the graph is loaded
+            tensor.external_data.add(key="location", value="made")
+            return tensor
         offset, length = self._offsets[entry]
         for key, field in (("location", self._file), ("offset", offset), ("length", length)):
             tensor.external_data.add(key=key, value=str(field))

@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True)
 Context = Literal["none", "g", "r", "gr", "gg"]
 Rows = Annotated[list[Path], typer.Argument(help="Files of rows, *.jsonl.", dir_okay=False)]
 NewFile = Annotated[Path, typer.Option(help="A new file of JSON lines.", dir_okay=False)]
-Seed = Annotated[int, typer.Option(help="Decides every draw.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 
 
 @app.command()
@@ -27,11 +27,11 @@ def contexts(
     data: Annotated[Path, typer.Argument(help="Folder of records, as `train` reads them.")],
     out: NewFile,
     context: Annotated[
-        Context, typer.Option(help="Beside the question: a relevant (g) or random (r) passage.")
+        Context, typer.Option(help="Passages beside the question: relevant (g) or random (r).")
     ] = "gr",
     seed: Seed = 1,
 ) -> None:
-    """Write questions with passages and answers, the context of each as the paper's arms have."""
+    """Write questions with passages and answers, in one of the contexts of arXiv 2407.01219."""
     _refuse_existing(out)
     with when_interrupted(f"{out} was not written"):
         read_folder = import_module("evaluator.data.records").read_folder
@@ -46,11 +46,11 @@ def reflect(
     file: Annotated[Path, typer.Argument(help="Rows of question, passages and answer.")],
     out: NewFile,
     irrelevant: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of rows on a passage beside the point.")
+        float, typer.Option(min=0, max=1, help="Share of rows with an irrelevant passage.")
     ] = 0.2,
     seed: Seed = 1,
 ) -> None:
-    """Weave the evaluator's reflection tokens into the answers: Self-RAG rows."""
+    """Add the evaluator's reflection tokens to the answers: Self-RAG rows."""
     _refuse_existing(out)
     with when_interrupted(f"{out} was not written"):
         weaving, rows = (import_module(f"evaluator.tuning.{n}") for n in ("self_rag", "rows"))
@@ -71,16 +71,18 @@ def train(
     model: Annotated[Path, typer.Option(help="Folder of a causal language model or a T5.")],
     out: Annotated[Path, typer.Option(help="Folder the tuned model is written to.")],
     work: Annotated[Path, typer.Option(help="Checkpoints.")] = Path(".selfcrag/tune"),
-    epochs: Annotated[float, typer.Option(min=0, help="Times each row is read.")] = 3.0,
+    epochs: Annotated[float, typer.Option(min=0, help="Epochs.")] = 3.0,
     minutes: Annotated[float, typer.Option(min=0, help="Most minutes of steps.")] = float("inf"),
-    learning_rate: Annotated[float, typer.Option(min=0, help="At its highest.")] = 5e-5,
+    learning_rate: Annotated[float, typer.Option(min=0, help="Highest learning rate.")] = 5e-5,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 16,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Padded tokens of a step.")] = 6400,
+    batch_tokens: Annotated[
+        int, typer.Option(min=1, help="Tokens of a step, padding included.")
+    ] = 6400,
     max_length: Annotated[int, typer.Option(min=1, help="Longer rows are left out.")] = 1600,
     check_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 200,
     seed: Seed = 1,
 ) -> None:
-    """Tune with LoRA and merge; goes on from its last checkpoint if there is one."""
+    """Tune with LoRA and merge; continues from the last checkpoint, if any."""
     with when_interrupted(f"the same command goes on from the last checkpoint in {work}, if any"):
         with needs("tune"):
             lora = import_module("evaluator.tuning.lora")
@@ -99,7 +101,7 @@ def measure(
     most: Annotated[int, typer.Option(min=1, help="Most rows of each file.")] = 200,
     seed: Seed = 1,
 ) -> None:
-    """Token F1 and coverage on each file's held-back rows, one JSON line a file."""
+    """Measure token F1 and coverage on the held-back rows of each file."""
     with needs("tune"):
         lora = import_module("evaluator.tuning.lora")
     network, tokenizer = lora.load_generator(model)

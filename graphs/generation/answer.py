@@ -26,6 +26,7 @@ from graphs.generation.prompts import (
     text_of,
     usage_of,
 )
+from graphs.grading.actions import uses_documents
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text
 from graphs.options import Context
@@ -94,6 +95,10 @@ class Listener:
 NO_LISTENER = Listener(token=lambda _: None, retract=lambda _: None)
 
 
+LIKELIER_THAN_NOT = 0.0
+"""The relevance (2p - 1) of what is as likely to answer as not."""
+
+
 def streamed(runtime: Runtime[Context], round_: int = 0) -> Listener:
     """Tells a draft as `token` events of this round."""
     return Listener(
@@ -105,13 +110,21 @@ def streamed(runtime: Runtime[Context], round_: int = 0) -> Listener:
 def request_of(
     state: State, knowledge: Sequence[Strip], plan: Plan, context: Context
 ) -> DraftRequest:
-    """The run's question with this knowledge, and how much of it may be quoted."""
+    """The run's question with this knowledge, and how much of it may be quoted.
+
+    Graded like a passage that makes the action Incorrect, a strip answers nothing. Where no graded
+    passage stands behind it (`rag`, the web alone), nothing but its own score speaks for it: it
+    must answer likelier than not.
+    """
+    floor = max(plan.thresholds.strip_floor, plan.thresholds.lower)
+    graded = [passage for passage in state.get("documents", []) if passage.relevance is not None]
+    if not graded or not uses_documents(state.get("action")):
+        floor = max(floor, LIKELIER_THAN_NOT)
     return DraftRequest(
         question=effective_question(state),
         history=state.get("history", []),
         knowledge=knowledge,
-        # Graded like a passage that makes the action Incorrect, a strip answers nothing.
-        floor=max(plan.thresholds.strip_floor, plan.thresholds.lower),
+        floor=floor,
         language=plan.language,
         subquestions=plan.subquestions,
         choices=context.choices,
@@ -373,8 +386,11 @@ async def _graded(
     questions = list(dict.fromkeys([request.question, *parts] if is_whole else parts))
     texts = [evaluator_text(piece.strip, request.with_titles) for piece in read]
     graded = await relevance_of(questions, texts, services.evaluator)
-    own = dict(zip(read, graded.best, strict=True))
-    known = [replace(p, grade=own[p]) if p.grade is None or not is_whole else p for p in pieces]
+    own = {
+        piece: replace(piece, strip=replace(piece.strip, similarity=similarity), grade=grade)
+        for piece, grade, similarity in zip(read, graded.best, graded.similarities, strict=True)
+    }
+    known = [own[p] if p.grade is None or not is_whole else p for p in pieces]
     by_part: dict[str, Sequence[float | None]] = dict(
         zip(questions, graded.by_question, strict=True)
     )

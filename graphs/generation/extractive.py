@@ -3,23 +3,27 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 from graphs.text.citations import with_closed_code, with_marker, without_markers
 from graphs.text.prompt_injection import as_quotation
-from graphs.text.sentences import word_count
+from graphs.text.sentences import plain, word_count
 from graphs.text.units import quotable, split_strips
 from graphs.types import Language, Strip
 from prompts import prompt
 
 MAX_STRIPS = 3
 WITHIN = 1.0
-"""Strips graded this far below the best one say something else."""
+"""Units this far below the best one, in log-odds, say something else."""
+SIMILARITY_WEIGHT = 15.0
+"""What a cosine of 1 adds to the log-odds of relevance where units compete to be quoted first."""
 MAX_PIECE_WORDS = 120
 """Longer knowledge is quoted in pieces, each with its own grade."""
 MAX_SENTENCES = 3
 """Of a run that is stopped before it can choose: the openings of the best strips."""
 MIN_SENTENCE_WORDS = 3
 
+_LEAST = 1e-6
 _MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
 # Quoted questions too: an example of asking answers nothing.
 _ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
@@ -62,7 +66,7 @@ def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
 def pieces_of(knowledge: Sequence[Strip]) -> list[Quotable]:
     """Graded strips as they are; passages that nothing graded, and long strips, as their strips.
 
-    Only what holds something to quote.
+    Only what holds something to quote, and more than its heading again.
     """
     pieces: list[Quotable] = []
     for n, strip in enumerate(knowledge, start=1):
@@ -70,15 +74,28 @@ def pieces_of(knowledge: Sequence[Strip]) -> list[Quotable]:
             pieces.append(Quotable(n, strip, strip.relevance))
             continue
         units = split_strips(strip.full_text)
-        pieces += [Quotable(n, replace(strip, text=unit.text, lead=unit.lead)) for unit in units]
-    return [piece for piece in pieces if candidate_sentences([piece.strip])]
+        pieces += [
+            Quotable(n, replace(strip, text=unit.text, lead=unit.lead, similarity=None))
+            for unit in units
+        ]
+    return [
+        piece
+        for piece in pieces
+        if candidate_sentences([piece.strip]) and not _is_heading(piece.strip)
+    ]
+
+
+def _is_heading(strip: Strip) -> bool:
+    """Whether it is one of the headings in its title, which is the path to it, and no more."""
+    return plain(strip.full_text) in map(plain, strip.title.split("›"))
 
 
 def best_pieces(pieces: Sequence[Quotable], floor: float) -> list[Quotable]:
     """The best pieces, best first; none where the best one is below the floor."""
     graded = [piece for piece in pieces if piece.grade is not None and piece.grade >= floor]
-    best_first = sorted(graded, key=lambda piece: -_grade(piece))[:MAX_STRIPS]
-    return [piece for piece in best_first if _grade(piece) >= _grade(best_first[0]) - WITHIN]
+    best_first = sorted(graded, key=lambda piece: -_answerhood(piece))[:MAX_STRIPS]
+    bar = _answerhood(best_first[0]) - WITHIN if best_first else 0.0
+    return [piece for piece in best_first if _answerhood(piece) >= bar]
 
 
 def with_each_part(
@@ -117,6 +134,12 @@ def quoted_sentences(pieces: Sequence[Quotable]) -> list[Sentence]:
 
 def _grade(piece: Quotable) -> float:
     return -1.0 if piece.grade is None else piece.grade
+
+
+def _answerhood(piece: Quotable) -> float:
+    """The log-odds that the piece answers, its similarity counted once more."""
+    likely = min(max((_grade(piece) + 1) / 2, _LEAST), 1 - _LEAST)
+    return log(likely / (1 - likely)) + SIMILARITY_WEIGHT * (piece.strip.similarity or 0.0)
 
 
 def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:

@@ -1,7 +1,8 @@
 """Relevance of texts to a question, which may ask for more than one thing."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
@@ -9,10 +10,13 @@ from langgraph.runtime import Runtime
 from graphs.errors import EvaluatorFailed
 from graphs.options import Context
 from graphs.ports import Evaluator
-from graphs.types import Passage, Scores, Strip, Usage
+from graphs.types import Passage, PoolWeights, Scores, Strip, Usage
 
 TEXTS_A_REQUEST = 4
 """As many texts are graded at once where somebody hears of each: the worker batches requests."""
+
+Rows = tuple[tuple[float | None, ...], ...]
+"""A row of the texts' scores for each question; None where there is no score."""
 
 OnGraded = Callable[[int, float | None], None]
 """Hears that a text was graded: its place, and its best relevance, None where it has none."""
@@ -20,15 +24,32 @@ OnGraded = Callable[[int, float | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """Relevance of some texts; `by_question` holds a row for each question that was asked."""
+    """Relevance of some texts; `by_question` holds a row for each question that was asked.
 
-    by_question: tuple[tuple[float | None, ...], ...]
+    `similar_by_question` holds as many rows of the encoder's cosines, None where it has none.
+    """
+
+    by_question: Rows
     usage: Usage
+    similar_by_question: Rows
+    pool: PoolWeights | None = None
+
+    def in_pool(self) -> "Relevance":
+        """The texts graded among each other: all that were retrieved for the question."""
+        if self.pool is None:
+            return self
+        rows = zip(self.by_question, self.similar_by_question, strict=True)
+        return replace(self, by_question=tuple(tuple(self.pool.grades(*row)) for row in rows))
 
     @property
     def best(self) -> list[float | None]:
         """Each text's best relevance: what answers one part is relevant."""
         return [best_of(scores) for scores in zip(*self.by_question, strict=True)]
+
+    @property
+    def similarities(self) -> list[float | None]:
+        """Each text's best similarity."""
+        return [best_of(scores) for scores in zip(*self.similar_by_question, strict=True)]
 
 
 async def relevance_of(
@@ -43,8 +64,8 @@ async def relevance_of(
 
     Raises EvaluatorFailed, also where no text has a score: that says nothing against them.
     """
-    if graded is None:
-        relevance = Relevance(*await scores_of(questions, texts, evaluator))
+    if graded is None or not texts:
+        relevance = await scores_of(questions, texts, evaluator)
     else:
         relevance = await _in_parts(questions, texts, evaluator, graded)
     if texts and all(score is None for score in relevance.best):
@@ -61,7 +82,7 @@ async def _in_parts(
     async def part(start: int) -> Relevance | EvaluatorFailed:
         some = texts[start : start + TEXTS_A_REQUEST]
         try:
-            relevance = Relevance(*await scores_of(questions, some, evaluator))
+            relevance = await scores_of(questions, some, evaluator)
         except EvaluatorFailed as failure:
             return failure
         for index, score in enumerate(relevance.best, start):
@@ -74,27 +95,41 @@ async def _in_parts(
     usage = sum((each.usage for each in parts), Usage())
     if failures and len(failures) == len(parts):
         raise EvaluatorFailed(str(failures[0]), usage)
-    rows: list[list[float | None]] = [[] for _ in questions]
-    for start, each in zip(starts, parts, strict=True):
-        if isinstance(each, EvaluatorFailed):
-            size = len(texts[start : start + TEXTS_A_REQUEST])
-            scores: Sequence[Sequence[float | None]] = [[None] * size for _ in questions]
-        else:
-            scores = each.by_question
-        for row, more in zip(rows, scores, strict=True):
-            row += more
-    return Relevance(tuple(map(tuple, rows)), usage)
+    sizes = (len(texts[start : start + TEXTS_A_REQUEST]) for start in starts)
+    unknown = [((None,) * size,) * len(questions) for size in sizes]
+    known = [
+        Relevance(rows, Usage(), rows) if isinstance(each, EvaluatorFailed) else each
+        for each, rows in zip(parts, unknown, strict=True)
+    ]
+    return Relevance(
+        _beside(each.by_question for each in known),
+        usage,
+        _beside(each.similar_by_question for each in known),
+        next((each.pool for each in known if each.pool), None),
+    )
+
+
+def _beside(parts: Iterable[Rows]) -> Rows:
+    """The rows of all parts, one after the other."""
+    return tuple(tuple(chain.from_iterable(rows)) for rows in zip(*parts, strict=True))
 
 
 async def scores_of(
     questions: Sequence[str], texts: Sequence[str], evaluator: Evaluator
-) -> tuple[tuple[tuple[float | None, ...], ...], Usage]:
+) -> Relevance:
     """A row of the texts' scores for each question, in one request. Raises EvaluatorFailed."""
     pairs = [(question, text) for question in questions for text in texts]
     scores = await evaluator.score("relevance", pairs) if pairs else Scores(())
-    starts = range(0, len(pairs), len(texts)) if pairs else [0 for _ in questions]
-    rows = tuple(scores.values[start : start + len(texts)] for start in starts)
-    return rows, Usage(scored_pairs=len(pairs)) + scores.usage
+    similarities = scores.similarities or (None,) * len(pairs)
+    usage = Usage(scored_pairs=len(pairs)) + scores.usage
+    rows = _rows(scores.values, questions)
+    return Relevance(rows, usage, _rows(similarities, questions), scores.pool)
+
+
+def _rows(values: Sequence[float | None], questions: Sequence[str]) -> Rows:
+    """The values of all pairs as one row a question."""
+    size = len(values) // len(questions) if questions else 0
+    return tuple(tuple(values[n * size : (n + 1) * size]) for n, _ in enumerate(questions))
 
 
 def best_of(scores: Iterable[float | None]) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from graphs.grading.actions import uses_documents
+from graphs.grading.relevance import Relevance
 from graphs.options import Context, Repack, StripMode
 from graphs.state import Answer
 from graphs.text.citations import without_blocks
@@ -38,6 +39,7 @@ def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
             position=(rank, place),
             retrieval_score=passage.retrieval_score,
             relevance=passage.relevance,
+            similarity=passage.similarity if mode == "passage" else None,
             lead=unit.lead,
         )
         for rank, passage in enumerate(passages)
@@ -62,11 +64,12 @@ def paragraphs_of(pages: Sequence[WebPage]) -> list[Strip]:
     ]
 
 
-def with_relevance(strips: Sequence[Strip], scores: Sequence[float | None]) -> list[Strip]:
-    """Strips with their relevance; one that could not be graded is left out."""
+def with_relevance(strips: Sequence[Strip], graded: Relevance) -> list[Strip]:
+    """Strips with relevance and similarity; one that could not be graded is left out."""
+    rows = zip(strips, graded.best, graded.similarities, strict=True)
     return [
-        replace(strip, relevance=score)
-        for strip, score in zip(strips, scores, strict=True)
+        replace(strip, relevance=score, similarity=similarity)
+        for strip, score, similarity in rows
         if score is not None
     ]
 

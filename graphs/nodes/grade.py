@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
-from graphs.grading.relevance import OnGraded, relevance_of, told_as_graded
+from graphs.grading.relevance import OnGraded, Relevance, relevance_of, told_as_graded
 from graphs.grading.strips import evaluator_text, select, strips_of, with_relevance
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.web import web_query
@@ -55,7 +55,7 @@ async def grade_documents(
     texts = [evaluator_text(passage, ablation.grade_titles) for passage in passages]
     questions = [effective_question(state), *plan.subquestions]
     try:
-        relevance = await relevance_of(questions, texts, services.evaluator, graded)
+        relevance = (await relevance_of(questions, texts, services.evaluator, graded)).in_pool()
     except EvaluatorFailed as error:
         if (other := services.grader_stand_in) is None:
             return {"action": None, "degraded": [error.degraded], "usage": error.usage}
@@ -67,7 +67,7 @@ async def grade_documents(
             "degraded": [error.judged_by(other.name), *again.get("degraded", [])],
             "usage": error.usage + again.get("usage", Usage()),
         }
-    documents = by_relevance(passages, relevance.best)
+    documents = by_relevance(passages, relevance)
     update: State = {
         "documents": documents,
         "grades": [list(row) for row in relevance.by_question],
@@ -79,11 +79,12 @@ async def grade_documents(
     return update
 
 
-def by_relevance(passages: Sequence[Passage], scores: Sequence[float | None]) -> list[Passage]:
+def by_relevance(passages: Sequence[Passage], graded: Relevance) -> list[Passage]:
     """Best first; passages that could not be scored are left out."""
+    rows = zip(passages, graded.best, graded.similarities, strict=True)
     scored = [
-        replace(passage, relevance=score)
-        for passage, score in zip(passages, scores, strict=True)
+        replace(passage, relevance=score, similarity=similarity)
+        for passage, score, similarity in rows
         if score is not None
     ]
     return sorted(scored, key=lambda passage: -passage.score)
@@ -114,7 +115,7 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
             "usage": error.usage,
         }
     selected = select(
-        with_relevance(strips, graded.best), floor, context.top_strips, keep_best=keep_best
+        with_relevance(strips, graded), floor, context.top_strips, keep_best=keep_best
     )
     update: State = {
         "internal_strips": selected,

@@ -43,9 +43,9 @@ async def strips_for(
     """
     looked = sorted(pool, key=lambda strip: -strip.score)[:MAX_SEARCHED]
     texts = [evaluator_text(strip, with_title=True) for strip in looked]
-    rows, usage = await scores_of(parts, texts, evaluator)
+    graded = await scores_of(parts, texts, evaluator)
     chosen: dict[str, Strip] = {}
-    for grades in rows:
+    for grades in graded.by_question:
         known = [
             replace(strip, relevance=score, kept=True)
             for strip, score in zip(looked, grades, strict=True)
@@ -53,7 +53,7 @@ async def strips_for(
         ]
         for strip in sorted(known, key=lambda strip: -strip.score)[:MAX_ADDED]:
             chosen.setdefault(strip.id, strip)
-    return list(chosen.values()), usage
+    return list(chosen.values()), graded.usage
 
 
 async def revise_extractively(
@@ -71,9 +71,9 @@ async def revise_extractively(
     stays = [item for item in quoted_in(draft) if not is_weak(item, judgement)]
     quotable = [i for i in candidate_sentences(knowledge) if not is_weak(i, judgement)]
     texts = [item.text for item in quotable]
-    rows, usage = await scores_of(judgement.uncovered, texts, evaluator)
+    graded = await scores_of(judgement.uncovered, texts, evaluator)
     comes, missing = [], list[str]()
-    for part, grades in zip(judgement.uncovered, rows, strict=True):
+    for part, grades in zip(judgement.uncovered, graded.by_question, strict=True):
         best = max(
             ((score, -place) for place, score in enumerate(grades) if score is not None),
             default=(COVERED - 1, 0),
@@ -82,7 +82,7 @@ async def revise_extractively(
             comes.append(quotable[-best[1]])
         else:
             missing.append(part)
-    return recomposed([*stays, *comes], knowledge, missing, language), usage
+    return recomposed([*stays, *comes], knowledge, missing, language), graded.usage
 
 
 def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:

@@ -182,7 +182,7 @@ async def select_web_strips(
     except EvaluatorFailed as error:
         return {"web_strips": strips, "degraded": [error.degraded], "usage": error.usage}
     selected = select(
-        with_relevance(strips, graded.best), plan.thresholds.strip_floor, context.top_strips
+        with_relevance(strips, graded), plan.thresholds.strip_floor, context.top_strips
     )
     update: State = {"web_strips": selected, "usage": graded.usage}
     if unscored := len(strips) - len(selected):

@@ -85,11 +85,11 @@ async def _quoted(
     """The best sentence that is left, if it reaches the floor."""
     previous = {plain(line) for line in sentences(preceding)}
     left = [item for item in candidate_sentences([passage]) if plain(item.text) not in previous]
-    (scores,), usage = await scores_of([request.question], [item.text for item in left], evaluator)
-    known = [(score, -n) for n, score in enumerate(scores) if score is not None]
+    graded = await scores_of([request.question], [item.text for item in left], evaluator)
+    known = [(score, -n) for n, score in enumerate(graded.best) if score is not None]
     best = max(known, default=(request.floor - 1, 0))
     segment = Segment(left[-best[1]].text, passage) if best[0] >= request.floor else None
-    return Continuation(segment, usage)
+    return Continuation(segment, graded.usage)
 
 
 def cited_segment(segment: Segment, n: int) -> str:

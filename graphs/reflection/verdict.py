@@ -1,11 +1,15 @@
-"""The verdict on an answer: which of its sentences their sources support.
+"""The verdict on an answer: whether its sentences are supported, and how likely it is right.
 
 A sentence quoted word for word from a source that it cites is supported by construction; of others
-the critic's judgement tells, and where nobody judged them, that is what is said.
+the critic's judgement tells. That says nothing of whether the answer serves the question, so the
+verdict is bounded by the confidence, where it is known.
 """
 
 from collections.abc import Sequence
 
+from graphs.grading.relevance import mean_of
+from graphs.reflection import confidence as bars
+from graphs.reflection.confidence import confidence_of
 from graphs.reflection.scores import SUPPORTED
 from graphs.state import Answer
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
@@ -21,7 +25,7 @@ def verdict_of(state: Answer) -> AnswerVerdict:
     judgement = state.get("judgement")
     stopped_by = state.get("stopped_by")
     if stopped_by == "no_evidence" or (stopped_by in _ENDED_EARLY and not citations):
-        return AnswerVerdict("abstained", (AnswerSentence(0, len(answer)),))
+        return AnswerVerdict("abstained", None, (AnswerSentence(0, len(answer)),))
     # A choice of a closed set bears no marker: that its word occurs in a source says nothing.
     may_quote = bool(cited_numbers(answer))
     sentences = tuple(
@@ -30,7 +34,17 @@ def verdict_of(state: Answer) -> AnswerVerdict:
     )
     uncovered = judgement.uncovered if judgement else ()
     missing = tuple(dict.fromkeys([*state.get("missing", []), *uncovered]))
-    return AnswerVerdict(_overall(sentences, missing), sentences, missing)
+    strips = [*state.get("internal_strips", []), *state.get("web_strips", [])]
+    checked = [it.support for it in sentences if it.label != "not_checked"]
+    # A critic leaves out headings alone; without one, what is no quotation was not checked.
+    is_whole = judgement is not None or len(checked) == len(sentences)
+    support = mean_of(checked) if is_whole else None
+    confidence = confidence_of(citations, strips, support)
+    if confidence is None and judgement is None:
+        return AnswerVerdict("not_judged", None, sentences, missing)
+    return AnswerVerdict(
+        _bounded(_overall(sentences, missing), confidence), confidence, sentences, missing
+    )
 
 
 def _sentence(
@@ -69,6 +83,15 @@ def _judged(text: str, judgement: Judgement | None) -> tuple[float | None, Sente
     if support is None:
         return None, "not_checked"
     return support, "supported" if support >= SUPPORTED else "unsupported"
+
+
+def _bounded(verdict: Verdict, confidence: float | None) -> Verdict:
+    """No more than the confidence promises."""
+    if confidence is None or verdict not in ("supported", "partly"):
+        return verdict
+    if confidence < bars.PARTLY:
+        return "unsupported"
+    return verdict if confidence >= bars.SUPPORTED else "partly"
 
 
 def _overall(sentences: Sequence[AnswerSentence], missing: Sequence[str]) -> Verdict:
