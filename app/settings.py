@@ -43,14 +43,13 @@ def _split(value: object) -> object:
 
 
 def _group(name: str) -> Any:
-    """Makes fields of one group, which their schema names and the handbook lists together."""
+    """Makes fields of one group, under whose heading the handbook lists them."""
     return partial(Field, json_schema_extra={"group": name})
 
 
-_service, _knowledge = _group("service"), _group("knowledge base")
-_evaluator, _generator = _group("evaluator's use"), _group("generator")
-_images = _group("images")
-_critic, _search = _group("critic and the grader"), _group("web search")
+_address, _model, _documents = _group("address"), _group("model"), _group("documents")
+_web, _grading, _limits = _group("web"), _group("grading"), _group("limits")
+_records, _images = _group("records"), _group("images")
 
 S = TypeVar("S", bound=BaseSettings)
 Quota = Annotated[str, Field(pattern=r"^(?:[1-9]\d*/(?:minute|hour|day))?$")]
@@ -122,87 +121,92 @@ class StateSettings(BaseSettings):
 
     model_config = _SOURCES
 
-    data_dir: Path = _service(
+    data_dir: Path = _address(
         default=Path(".selfcrag"),
         validate_default=True,
-        description="Folder of the index and other state.",
+        description="Folder of the index, runs, keys and uploads.",
     )
-    fetch_allowed_hosts: Names = _search(
+    fetch_allowed_hosts: Names = _web(
         default=(),
         description="Private hosts (host or host:port) whose pages may be read all the same.",
     )
-    database_url: SecretStr = _service(
+    database_url: SecretStr = _address(
         default=SecretStr(""),
-        description="postgresql://user:password@host/name keeps runs and threads there; empty: "
-        "SQLite in the data folder.",
+        description="PostgreSQL for runs and threads, postgresql://user:password@host/name; empty: "
+        "a SQLite file in the data folder.",
     )
-    worker_url: Names = _evaluator(
-        default=(), description="Addresses of evaluator workers; empty runs one in-process."
+    worker_url: Names = _grading(
+        default=(),
+        description="Addresses of separate evaluator workers; empty: a worker inside the service.",
     )
 
-    upload_max_bytes: int = _knowledge(
+    upload_max_bytes: int = _documents(
         default=20_000_000,
         ge=1000,
         le=20_000_000,
-        description="Largest file of an upload; beyond it 413.",
+        description="Largest file of an upload in bytes; beyond it 413.",
     )
-    index_url: str = _knowledge(
+    index_url: str = _documents(
         default="",
-        description="Address of a Milvus, or a path ending in .db for Milvus Lite; empty keeps the "
-        "index in the data folder.",
+        description="Milvus for the index, or a path ending in .db for Milvus Lite; empty: the "
+        "data folder.",
     )
-    index_token: SecretStr = _knowledge(
+    index_token: SecretStr = _documents(
         default=SecretStr(""), description="Token or user:password of that Milvus."
     )
-    chunking: Literal["sentence", "small_to_big", "sliding_window"] = _knowledge(
+    chunking: Literal["sentence", "small_to_big", "sliding_window"] = _documents(
         default="sentence",
         description="sentence: chunks of whole sentences; small_to_big: small chunks are searched, "
         "the block around is returned; sliding_window: chunks return with their neighbours.",
     )
-    chunk_tokens: int = _knowledge(
-        default=175, ge=20, le=1000, description="Largest number of tokens in a chunk."
+    chunk_tokens: int = _documents(
+        default=175, ge=20, le=1000, description="Most tokens of a chunk."
     )
-    loaders: Names = _knowledge(
+    loaders: Names = _documents(
         default=(),
-        description="Document loaders of LangChain's for further kinds of files, as"
-        " .suffix=package.module.Class; their packages you install.",
+        description="LangChain document loaders for further file types, as "
+        ".suffix=package.module.Class; install their packages.",
     )
-    hypothetical_questions: int = _knowledge(
+    hypothetical_questions: int = _documents(
         default=0,
         ge=0,
         le=10,
-        description="Questions the chat model writes for each chunk, by which it is found too.",
+        description="Questions that the chat model writes for each chunk at ingest; they are "
+        "searched too.",
     )
 
-    embedder: Literal["static", "e5", "openai", "worker"] = _knowledge(
+    embedder: Literal["static", "e5", "openai", "worker"] = _documents(
         default="static",
-        description="static: the shipped table; e5: multilingual-e5-small, shipped or in the "
-        "folder that SELFCRAG_EVALUATOR_EMBEDDER names; openai asks an OpenAI-compatible "
-        "endpoint; worker asks the evaluator's workers.",
+        description="Embeds documents and questions. static: the shipped table; e5: "
+        "multilingual-e5-small, shipped or in SELFCRAG_EVALUATOR_EMBEDDER; openai: an "
+        "OpenAI-compatible endpoint; worker: the evaluator's workers.",
     )
-    embedder_base_url: str = _knowledge(
+    embedder_base_url: str = _documents(
         default="https://api.openai.com/v1",
         description="Address of the endpoint with /embeddings (OpenAI, vLLM, Ollama, TEI).",
     )
-    embedder_model: str = _knowledge(
-        default="", description="Model to ask there; a worker may be left to name its own."
+    embedder_model: str = _documents(
+        default="", description="Model of that endpoint; a worker names its own."
     )
-    embedder_key: SecretStr = _knowledge(
+    embedder_key: SecretStr = _documents(
         default=SecretStr(""),
-        description="Key of that endpoint; any value where the endpoint asks for none.",
+        description="Key of that endpoint; any value where it needs none.",
     )
-    embedder_dimensions: int = _knowledge(
-        default=0, ge=0, description="Width of the vectors; 0 asks the endpoint at start."
+    embedder_dimensions: int = _documents(
+        default=0, ge=0, description="Size of the vectors; 0: read from the endpoint at start."
     )
-    embedder_query_prefix: str = _knowledge(
-        default="", description="Put before questions, as models of E5's and BGE's kind want it."
+    embedder_query_prefix: str = _documents(
+        default="",
+        description='Put before questions, such as "query: " for models like E5 and BGE.',
     )
-    embedder_passage_prefix: str = _knowledge(default="", description="Put before passages.")
+    embedder_passage_prefix: str = _documents(
+        default="", description='Put before passages, such as "passage: ".'
+    )
 
     image_index: Literal["lexical", "worker"] = _images(
         default="lexical",
-        description="lexical compares captions by their words and images by their pattern; worker "
-        "asks the image embedder (CLIP) of the evaluator's workers.",
+        description="lexical: captions by their words, images by perceptual hash; worker: CLIP on "
+        "the evaluator's workers.",
     )
 
     @field_validator("data_dir")
@@ -250,228 +254,239 @@ class Settings(StateSettings):
     A provider is chosen by its setting; a key in the environment alone switches nothing.
     """
 
-    host: str = _service(default="127.0.0.1", description="Address the service listens on.")
-    port: int = _service(default=8000, ge=1, le=65535, description="Port the service listens on.")
-    log_level: Literal["debug", "info", "warning", "error"] = _service(
-        default="info", description="Least severe message to log."
+    host: str = _address(
+        default="127.0.0.1",
+        description="Address the service listens on. Other machines need 0.0.0.0, and a key or "
+        "allow_anonymous.",
+    )
+    port: int = _address(default=8000, ge=1, le=65535, description="Port the service listens on.")
+    log_level: Literal["debug", "info", "warning", "error"] = _records(
+        default="info",
+        description="Least severe message to log. Libraries log info and above only: below it they "
+        "log questions and answers.",
     )
 
-    allow_anonymous: bool = _service(
+    allow_anonymous: bool = _address(
         default=False,
-        description="Serve other machines without keys, where a proxy in front asks who they are.",
+        description="Serve other machines without keys, behind a proxy that authenticates.",
     )
-    allowed_hosts: Names = _service(
-        default=(), description="Further Host names a service without keys answers to."
+    allowed_hosts: Names = _address(
+        default=(), description="Further Host names that a service without keys answers to."
     )
-    cors_origins: Names = _service(
-        default=(), description="Origins whose pages may ask the service from a browser."
+    cors_origins: Names = _address(
+        default=(),
+        description="Origins, such as https://chat.example.org, whose pages may call the service "
+        "from a browser.",
     )
 
-    public_url: str = _service(
+    public_url: str = _address(
         default="",
-        description="Address at which readers reach the page; empty: that of each request.",
+        description="Address at which readers reach the page, such as https://rag.example.org, for "
+        "citations in chat frontends; empty: that of each request.",
     )
 
-    thresholds: Literal["calibrated", "popqa", "pubhealth", "arc", "biography"] = _evaluator(
+    thresholds: Literal["calibrated", "popqa", "pubhealth", "arc", "biography"] = _grading(
         default="calibrated",
-        description="calibrated: those of the weights; else the paper's, for its own checkpoints.",
+        description="calibrated: those of the weights; the others: the CRAG paper's, for its own "
+        "checkpoints.",
     )
 
-    generator: Literal["extractive", "openai", "native", "langchain"] = _generator(
+    generator: Literal["extractive", "openai", "native", "langchain"] = _model(
         default="extractive",
-        description="extractive quotes the best sentences; openai asks a chat endpoint; "
-        "native asks a Self-RAG model; langchain asks the chat model of any provider.",
+        description="Writes the answers. extractive: quotes sentences; openai: a chat endpoint; "
+        "native: a Self-RAG model; langchain: a chat model of any provider.",
     )
-    critic: Literal["evaluator", "llm", "native"] = _critic(
+    critic: Literal["evaluator", "llm", "native"] = _grading(
         default="evaluator",
-        description="Who judges drafts: the evaluator, the chat endpoint's model, or the native "
-        "generator.",
+        description="Judges drafts: the evaluator, the chat model (llm), or the generator native "
+        "itself.",
     )
-    grader: Literal["evaluator", "llm_direct", "llm_chain_of_thought", "llm_few_shot"] = _critic(
+    grader: Literal["evaluator", "llm_direct", "llm_chain_of_thought", "llm_few_shot"] = _grading(
         default="evaluator",
-        description="Who grades passages: the evaluator, or the chat endpoint's model asked in one "
-        "of three ways.",
+        description="Grades passages: the evaluator, or the chat model with one of three prompts.",
     )
-    openai_api_key: SecretStr = _generator(
+    openai_api_key: SecretStr = _model(
         default=SecretStr(""),
         validation_alias=AliasChoices("SELFCRAG_OPENAI_API_KEY", "OPENAI_API_KEY"),
-        description="Key of the chat endpoint; empty for a server of one's own without keys.",
+        description="Key of the chat endpoint; OPENAI_API_KEY works too, and a server at a private "
+        "address needs none.",
     )
-    openai_base_url: str = _generator(
+    openai_base_url: str = _model(
         default="https://api.openai.com/v1",
-        description="Address of any OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, llama.cpp).",
+        description="OpenAI-compatible chat endpoint (OpenAI, vLLM, Ollama, llama.cpp).",
     )
-    openai_model: str = _generator(default="gpt-4.1-mini", description="Model to ask for answers.")
-    openai_temperature: float = _generator(default=0.0, ge=0, le=2, description="Its temperature.")
-    openai_timeout_s: float = _generator(
-        default=60.0, gt=0, description="Longest silence, before a reply and within it."
+    openai_model: str = _model(default="gpt-4.1-mini", description="Model of the chat endpoint.")
+    openai_temperature: float = _model(
+        default=0.0, ge=0, le=2, description="Sampling temperature of the model."
     )
-    openai_max_concurrent: int = _generator(
-        default=8, ge=1, description="Most calls under way at once, of all runs."
+    openai_timeout_s: float = _model(
+        default=60.0,
+        gt=0,
+        description="Longest silence of the model in seconds, before a reply and within it.",
+    )
+    openai_max_concurrent: int = _model(
+        default=8, ge=1, description="Most concurrent calls, over all runs."
     )
 
-    max_output_tokens: int = _generator(
+    max_output_tokens: int = _model(
         default=4096,
         ge=0,
-        description="Most tokens of one reply of a language model, its reasoning included; 0 sets "
-        "no limit. A Self-RAG model writes 300 at most.",
+        description="Most tokens of one reply, reasoning included; 0: no limit. A Self-RAG model "
+        "writes at most 300.",
     )
 
-    native_base_url: str = _generator(
+    native_base_url: str = _model(
         default="",
-        description="Address of a server with /v1/completions (vLLM) of a Self-RAG model.",
+        description="Server of a Self-RAG model with /v1/completions (vLLM, llama.cpp).",
     )
-    native_model: str = _generator(
-        default="selfrag/selfrag_llama2_7b", description="Model to ask there."
+    native_model: str = _model(
+        default="selfrag/selfrag_llama2_7b", description="Self-RAG model of that server."
     )
-    native_api_key: SecretStr = _generator(
-        default=SecretStr(""), description="Its key; empty for servers without keys."
+    native_api_key: SecretStr = _model(
+        default=SecretStr(""), description="Key of that server, if it needs one."
     )
 
-    chat_model: str = _generator(
+    chat_model: str = _model(
         default="",
-        description="provider:model, such as anthropic:claude-sonnet-4-5, by LangChain's package of"
-        " that provider, which you install; it judges as well where the critic or grader is a"
-        " language model.",
+        description="Model of the generator langchain as provider:model, such as "
+        "anthropic:claude-sonnet-4-5; also that of the critic and grader. Needs LangChain's "
+        "package of the provider.",
     )
-    chat_api_key: SecretStr = _generator(
+    chat_api_key: SecretStr = _model(
         default=SecretStr(""),
-        description="Its key; empty: where the provider's package looks for it.",
+        description="Key of that provider; empty: where its package looks for it.",
     )
-    chat_base_url: str = _generator(
-        default="", description="Its address; empty: the provider's own."
+    chat_base_url: str = _model(
+        default="", description="Address of that provider; empty: the provider's own."
     )
 
-    fallback_model: str = _generator(
+    fallback_model: str = _model(
         default="",
-        description="Model of a chat endpoint that writes where the generator's fails; empty: "
-        "none.",
+        description="Model that writes where the generator's model fails; empty: none.",
     )
-    fallback_base_url: str = _generator(
+    fallback_base_url: str = _model(
         default="https://api.openai.com/v1",
-        description="Address of that OpenAI-compatible endpoint.",
+        description="OpenAI-compatible chat endpoint of the fallback model.",
     )
-    fallback_api_key: SecretStr = _generator(
+    fallback_api_key: SecretStr = _model(
         default=SecretStr(""),
-        description="Its key; empty for a server of one's own without keys.",
+        description="Key of that endpoint; a server at a private address needs none.",
     )
 
     image_address_hours: float = _images(
         default=12.0,
         ge=0,
         le=168,
-        description="Hours that a chat frontend can load an image at the signed address it was "
-        "given; where keys are used, 0 signs none.",
+        description="Hours that a signed image address is valid, where keys are used; 0: addresses "
+        "are not signed.",
     )
     image_maker: Literal["off", "openai"] = _images(
         default="off",
-        description="openai asks an endpoint with /images/generations where no stored image is "
-        "similar enough; off makes none.",
+        description="Makes an image where no stored one is similar enough: off, or an endpoint "
+        "with /images/generations.",
     )
     image_maker_base_url: str = _images(
-        default="https://api.openai.com/v1", description="Address of that endpoint."
+        default="https://api.openai.com/v1", description="Address of the image maker's endpoint."
     )
-    image_maker_model: str = _images(default="gpt-image-1", description="Model to ask there.")
+    image_maker_model: str = _images(default="gpt-image-1", description="Model of the image maker.")
     image_maker_key: SecretStr = _images(
         default=SecretStr(""),
-        description="Its key; empty for a server of one's own without keys.",
+        description="Key of that endpoint; a server at a private address needs none.",
     )
     captioner: Literal["off", "openai"] = _images(
         default="off",
-        description="openai asks a chat endpoint whose model sees images where no stored image is "
-        "similar enough; off describes none.",
+        description="Describes an image where no stored one is similar enough: off, or a chat "
+        "endpoint whose model sees images.",
     )
     captioner_base_url: str = _images(
-        default="https://api.openai.com/v1", description="Address of that endpoint."
+        default="https://api.openai.com/v1", description="Address of the captioner's endpoint."
     )
-    captioner_model: str = _images(default="", description="Model to ask there.")
+    captioner_model: str = _images(default="", description="Model of the captioner.")
     captioner_key: SecretStr = _images(
         default=SecretStr(""),
-        description="Its key; empty for a server of one's own without keys.",
+        description="Key of that endpoint; a server at a private address needs none.",
     )
 
-    answer_links: AnswerLinks = _generator(
+    answer_links: AnswerLinks = _model(
         default="cited",
-        description="cited: answers link to their sources, other addresses and HTML stay text; all "
-        "leaves answers as they were written, for documents that are trusted.",
+        description="cited: answers link to the sources they cite, other links and HTML become "
+        "plain text; all: answers stay as written, for trusted documents.",
     )
 
-    search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = _search(
-        default="wikipedia", description="Web search to use; off never leaves this machine."
+    search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = _web(
+        default="wikipedia", description="Web search engine; off never leaves this machine."
     )
-    tavily_api_key: SecretStr = _search(
+    tavily_api_key: SecretStr = _web(
         default=SecretStr(""),
         validation_alias=AliasChoices("SELFCRAG_TAVILY_API_KEY", "TAVILY_API_KEY"),
-        description="Key of Tavily.",
+        description="Key of Tavily; TAVILY_API_KEY works too.",
     )
-    tavily_base_url: str = _search(
+    tavily_base_url: str = _web(
         default="https://api.tavily.com", description="Address of Tavily's API."
     )
-    wikipedia_api_url: str = _search(
+    wikipedia_api_url: str = _web(
         default="https://{language}.wikipedia.org/w/api.php",
         description="Address of a MediaWiki API; {language} becomes en or zh.",
     )
-    searxng_url: str = _search(default="", description="Address of a SearXNG with JSON enabled.")
-    search_fixture: Path | None = _search(
-        default=None, description="Recorded results (JSON) for the fixture search."
+    searxng_url: str = _web(default="", description="Address of a SearXNG with JSON enabled.")
+    search_fixture: Path | None = _web(
+        default=None, description="JSON file of recorded results, for the engine fixture."
     )
-    preferred_domains: Names = _search(
-        default=(), description="Domains whose pages come first, beside Wikipedia."
+    preferred_domains: Names = _web(
+        default=(), description="Domains whose pages are read first, beside Wikipedia."
     )
 
-    keep_prompts: bool = _service(
+    keep_prompts: bool = _records(
         default=True,
-        description="Keep what runs send to language models, for whoever may see the run.",
+        description="Keep the prompts of a run, for all who may see the run.",
     )
-    max_runs: int = _service(
+    max_runs: int = _limits(
         default=64,
         ge=1,
-        description="Most runs under way at once, those that wait for a language model included.",
+        description="Most runs at once, those waiting for a language model included.",
     )
-    queue_wait_s: float = _service(
+    queue_wait_s: float = _limits(
         default=30.0,
         ge=0,
-        description="Longest wait of a run for its place; beyond it 503.",
+        description="Longest wait of a run for its turn in seconds, beyond it 503; 0: no queue.",
     )
-    quota_runs: Quota = _service(
-        default="", description="Runs of each owner in a while, such as 60/minute; empty: any."
+    quota_runs: Quota = _limits(
+        default="",
+        description="Runs per owner of keys, such as 60/minute, or per hour or day; empty: no "
+        "limit. Beyond it 429. Each process counts for itself.",
     )
-    quota_tokens: Quota = _service(
-        default="", description="Tokens of each owner at the language model, such as 500000/day."
+    quota_tokens: Quota = _limits(
+        default="", description="Language model tokens per owner, such as 500000/day."
     )
-    quota_searches: Quota = _service(
-        default="", description="Web searches of each owner, such as 100/hour."
+    quota_searches: Quota = _limits(
+        default="", description="Web searches per owner, such as 100/hour."
     )
-    quota_uploads: Quota = _service(
-        default="", description="Uploads of each owner, such as 20/minute."
-    )
-    shutdown_grace_s: float = _service(
+    quota_uploads: Quota = _limits(default="", description="Uploads per owner, such as 20/minute.")
+    shutdown_grace_s: float = _limits(
         default=20.0,
         ge=0,
-        description="Seconds that runs under way get to end when the service is told to stop.",
+        description="Seconds that runs get to end when the service stops; then clients get the "
+        "best answer so far, and detached runs are left to the next process.",
     )
-    keep_runs_days: float = _service(
+    keep_runs_days: float = _records(
         default=30.0,
         gt=0,
-        description="Days a finished run is kept, and an idle thread without runs;"
-        " runs with feedback stay.",
+        description="Days that a finished run is kept, and an idle thread without runs; runs with "
+        "feedback stay.",
     )
-    preset: Preset = _service(
-        default="none", description="Preset of runs that name none: none, best, balanced, fast."
+    preset: Preset = _grading(default="none", description="Preset of runs that name none.")
+    log_format: Literal["text", "json"] = _records(default="text", description="Format of the log.")
+    max_connections: int = _limits(
+        default=500, ge=2, description="Most open connections; beyond it 503."
     )
-    log_format: Literal["text", "json"] = _service(
-        default="text", description="How lines of the log are written: text or json."
-    )
-    max_connections: int = _service(
-        default=500, ge=2, description="Most connections of clients at once; beyond it 503."
-    )
-    extensions_off: Names = _service(
+    extensions_off: Names = _address(
         default=(),
-        description="Extensions that are not loaded, such as openai,ai_sdk.",
+        description="Extensions not to load, such as openai,ai_sdk.",
     )
-    langsmith: bool = _service(
+    langsmith: bool = _records(
         default=False,
-        description="Send whole runs, questions and answers included, to LangSmith.",
+        description="Send whole runs, questions and answers included, to LangSmith; LangSmith's "
+        "own variables switch nothing.",
     )
 
     @field_validator("chat_model")

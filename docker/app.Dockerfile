@@ -50,4 +50,4 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=180s \
     CMD ["python", "-c", "import urllib.request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:8000/health/ready', timeout=4)"]
 # At the first start a key is made and printed, once; documents that have not changed are skipped.
-CMD ["sh", "-c", "selfcrag keys ensure owner && selfcrag ingest docs && exec selfcrag serve"]
+CMD ["sh", "-c", "selfcrag keys ensure owner && selfcrag ingest docs --collection sample && exec selfcrag serve"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.evaluator_ratchet import fallen, held
+from benchmarks.evaluator.ratchet import fallen, held
 from evaluator.model.checkpoint import weights_digest
 from evaluator.settings import WEIGHTS
 

@@ -138,7 +138,7 @@ def test_searxng_answers_in_json_without_a_limit() -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_handbook_names_files_and_containers_there_are(language: str) -> None:
-    text = (ROOT / "docs" / language / "deployment.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / language / "how-to" / "deploy.md").read_text(encoding="utf-8")
     commands = re.findall(r"docker compose ((?:-f \S+ )*)(\w+)(.*)$", text, re.MULTILINE)
     assert commands
     for files, verb, rest in commands:

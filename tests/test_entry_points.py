@@ -1,4 +1,4 @@
-"""`make run`, `serve` and `worker` with default settings, each in a folder of its own."""
+"""`make run` and `make worker` with default settings, each in a folder of its own."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -48,14 +48,6 @@ def test_make_run_answers_from_the_documents(made: Made, tmp_path: Path) -> None
     assert process.end() < 20
     assert (tmp_path / ".selfcrag/selfcrag.db").exists()
     assert "Traceback" not in process.said
-
-
-def test_make_serve_reads_nothing(made: Made) -> None:
-    process = made("serve", "port")
-    documents = httpx.get(f"{process.url}/documents", timeout=60, trust_env=False).json()
-
-    assert documents["total"] == 0
-    assert process.end() < 20
 
 
 def test_make_worker_scores(made: Made) -> None:

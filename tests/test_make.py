@@ -1,10 +1,9 @@
-"""The Makefile: what `make help` lists, and that an installation is made once.
+"""The Makefile: an installation is made once, by a Python that will do.
 
 `.ci/run` makes the other targets, and tests/test_entry_points.py runs what serves.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,9 +13,6 @@ import pytest
 
 from tests.app.processes import ROOT, environment
 
-TARGETS = {"run", "test", "test-extra", "install", "check"} | {
-    *("serve", "worker", "studio", "ingest", "bench", "bench-night", "help")
-}
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 
 
@@ -41,14 +37,6 @@ def installed(tmp_path: Path) -> Path:
     for name in ("bin/python", ".run", ".dev", ".extra"):
         (tmp_path / ".venv" / name).touch()
     return tmp_path
-
-
-@pytest.mark.parametrize("words", [(), ("help",)])
-def test_help_lists_every_target_with_what_it_does(words: tuple[str, ...]) -> None:
-    lines = make(ROOT, *words).stdout.splitlines()
-    listed = dict(re.fullmatch(r"(\S+)\s{2,}(\S.*)", line).groups() for line in lines)  # type: ignore[union-attr]
-
-    assert set(listed) >= TARGETS
 
 
 def test_an_older_python_is_told_with_the_way_out(installed: Path) -> None:
@@ -77,12 +65,3 @@ def test_only_a_changed_lock_is_installed_again(installed: Path, stamp: str, loc
     os.utime(installed / target, (1, 1))
     os.utime(installed / lock)
     assert make(installed, "--question", target).returncode == 1
-
-
-def test_the_tests_need_pip_alone(tmp_path: Path) -> None:
-    for name in ("Makefile", "pyproject.toml", *LOCKS):
-        shutil.copy(ROOT / name, tmp_path)
-    words = make(tmp_path, "--dry-run", "test").stdout.split()
-
-    assert "requirements-dev.lock" in words
-    assert not {"apt", "apt-get", "npm", "sudo", "docker"} & set(words)

@@ -37,8 +37,8 @@ MIN_BYTES_PER_S = 10_000
 LINGER_S = 10.0
 """For what is left of a body whose request is answered already."""
 TOO_SLOW = f"The body did not arrive within {BODY_WITHIN_S:g} s, or came too slowly."
-_OPEN = {"/", "/docs", "/favicon.ico"}
-_OPEN_BELOW = ("/health/", "/page/", "/docs/")
+_OPEN = {"/", "/docs", "/handbook", "/favicon.ico"}
+_OPEN_BELOW = ("/health/", "/page/", "/docs/", "/handbook/")
 SIGNED_BELOW = "/images/"
 _SCOPE_OF = {"documents": "documents", "collections": "documents", "metrics": "metrics"}
 _SAFE = {"GET", "HEAD", "OPTIONS"}

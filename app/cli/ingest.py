@@ -30,6 +30,7 @@ from graphs.options import DEFAULT_COLLECTION
 
 console = Console(stderr=True)
 MAX_NAMED = 3
+SOME_REFUSED = 3  # exit code
 REFUSALS = (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed)
 
 
@@ -49,7 +50,9 @@ def ingest_paths(
             console.print(f"renewed {asyncio.run(_reindex(settings))} chunks")
         if names:
             place = collection or DEFAULT_COLLECTION
-            asyncio.run(ingest(names, settings, prune, on_cluster, place))
+            report = asyncio.run(ingest(names, settings, prune, on_cluster, place))
+            if report.refused:
+                raise typer.Exit(SOME_REFUSED)
     except (StartFailed, *REFUSALS) as error:
         fail(str(error))
 
@@ -60,10 +63,10 @@ async def ingest(
     prune: bool = False,
     on_cluster: bool = False,
     collection: str = DEFAULT_COLLECTION,
-) -> None:
-    """Reads and tells what became of every file; a command where nothing could be read fails.
+) -> Report:
+    """Reads and tells what became of every file.
 
-    Raises StartFailed.
+    Raises StartFailed, and Exit(1) where nothing could be read.
     """
     redact.learn(settings)
     try:
@@ -94,6 +97,7 @@ async def ingest(
         )
     if report.nothing_read:
         raise typer.Exit(1)
+    return report
 
 
 async def _ingest(

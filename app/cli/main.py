@@ -15,16 +15,16 @@ from app.cli.options import Collection
 cli = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."
 )
-keys_cli = typer.Typer(no_args_is_help=True, help="Keys: who may ask the service.")
-runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
+keys_cli = typer.Typer(no_args_is_help=True, help="API keys of the service.")
+runs_cli = typer.Typer(no_args_is_help=True, help="Show, rate and export stored runs.")
 cli.add_typer(keys_cli, name="keys")
 cli.add_typer(runs_cli, name="runs")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-Owner = Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ @ + -")]
+Owner = Annotated[str, typer.Argument(help="Owner of the key: letters, digits and . _ @ + -")]
 
 
-RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
+RunId = Annotated[str, typer.Argument(help="Id of a run, or its beginning.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")]
 
 
@@ -36,15 +36,16 @@ def serve(
     ] = None,
     ingest: Annotated[
         list[str] | None,
-        typer.Option(help="Files or folders to read before, as `selfcrag ingest` does."),
+        typer.Option(help="Files or folders to ingest first."),
     ] = None,
+    collection: Collection = None,
 ) -> None:
-    """Answer over HTTP until stopped."""
+    """Start the service in the foreground."""
     from app.cli.serve import serve_until_stopped
 
     summary = "runs under way have ended; documents, runs and conversations are kept"
     with interruptible(summary):
-        serve_until_stopped(host, port, ingest or [])
+        serve_until_stopped(host, port, ingest or [], collection)
     typer.echo(f"selfcrag: stopped; {summary}", err=True)
 
 
@@ -56,12 +57,12 @@ def ask(
     ] = "self_crag",
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", help="A tunable as name=value; may be repeated."),
+        typer.Option("--option", "-o", help="Option of the run as name=value; may be repeated."),
     ] = None,
     collection: Collection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask one question here, without a running service, and watch the steps."""
+    """Answer one question without a running service, and show the steps."""
     from app.cli.serve import ask_once
 
     with interruptible("the question was not answered"):
@@ -72,21 +73,19 @@ def ask(
 def ingest(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs and sitemaps."),
+        typer.Argument(help="Files, folders, patterns such as `docs/**/*.md`, and URLs."),
     ] = None,
     prune: Annotated[
         bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
     ] = False,
     renew: Annotated[
-        bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
+        bool, typer.Option("--reindex", help="Rebuild the index of the stored documents first.")
     ] = False,
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Read on the machines of a Ray cluster.")
-    ] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Read files on a Ray cluster.")] = False,
     collection: Collection = None,
     data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
 ) -> None:
-    """Bring documents into the knowledge base; unchanged ones are skipped."""
+    """Add documents to the knowledge base; unchanged ones are skipped."""
     if not paths and not renew:
         raise typer.BadParameter("name a file, a folder or a URL to read, or --reindex")
     from app.cli.ingest import ingest_paths
@@ -100,7 +99,7 @@ def word_rows(
     file: Annotated[Path, typer.Argument(help="Rows of question, passages and answer.")],
     out: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
 ) -> None:
-    """Word rows for tuning a generator as the service asks it: chat messages and an answer."""
+    """Write rows for tuning a generator as the chat messages of the service."""
     from app.cli.generator_rows import write_prompts
 
     with interruptible("the file may not be whole"):
@@ -113,14 +112,16 @@ def add_key(
     name: Annotated[str, typer.Option(help="What the key is for.")] = "",
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="One of ask, documents, metrics; may be repeated; left out: all."),
+        typer.Option(help="ask, documents or metrics; may be repeated; left out: all."),
     ] = None,
     collection: Annotated[
         list[str] | None,
-        typer.Option(help="Limits the key to it; may be repeated, the first is its default."),
+        typer.Option(
+            help="Limit the key to this collection; may be repeated, the first is the default."
+        ),
     ] = None,
 ) -> None:
-    """Make a key and print it, this once."""
+    """Make a key and print it once."""
     from app.cli import keys
 
     with interruptible("`selfcrag keys list` shows whether the key was made"):
@@ -129,7 +130,7 @@ def add_key(
 
 @keys_cli.command("list")
 def list_keys() -> None:
-    """List all keys; the keys themselves are not known any more."""
+    """List the keys by id, owner and scope; the secrets are not stored."""
     from app.cli import keys
 
     with interruptible("nothing was changed"):
@@ -138,9 +139,9 @@ def list_keys() -> None:
 
 @keys_cli.command("revoke")
 def revoke_key(
-    key_id: Annotated[str, typer.Argument(help="As `selfcrag keys list` shows it.")],
+    key_id: Annotated[str, typer.Argument(help="Id from `selfcrag keys list`.")],
 ) -> None:
-    """End a key; every process refuses it within a second."""
+    """Revoke a key; every process refuses it within a second."""
     from app.cli import keys
 
     with interruptible("`selfcrag keys list` shows whether the key was revoked"):
@@ -149,7 +150,7 @@ def revoke_key(
 
 @keys_cli.command("ensure")
 def ensure_key(owner: Owner) -> None:
-    """Make a first key and print it, unless there is a key already."""
+    """Make and print a first key, unless there is a key already."""
     from app.cli import keys
 
     with interruptible("`selfcrag keys list` shows whether the key was made"):
@@ -158,7 +159,7 @@ def ensure_key(owner: Owner) -> None:
 
 @runs_cli.command("list")
 def list_runs(limit: Limit = 20) -> None:
-    """The latest runs of everyone, newest first."""
+    """List the latest runs of all owners, newest first."""
     from app.cli import runs
 
     with interruptible("nothing was changed"):
@@ -167,7 +168,7 @@ def list_runs(limit: Limit = 20) -> None:
 
 @runs_cli.command("show")
 def show_run(run: RunId, as_json: AsJson = False) -> None:
-    """Tell a run again, step by step, as it was told when it happened."""
+    """Show a stored run step by step."""
     from app.cli import runs
 
     with interruptible("nothing was changed"):
@@ -176,7 +177,7 @@ def show_run(run: RunId, as_json: AsJson = False) -> None:
 
 @runs_cli.command("diff")
 def compare_runs(first: RunId, second: RunId, as_json: AsJson = False) -> None:
-    """What changed from one run to another."""
+    """Compare two runs."""
     from app.cli import runs
 
     with interruptible("nothing was changed"):
@@ -185,9 +186,11 @@ def compare_runs(first: RunId, second: RunId, as_json: AsJson = False) -> None:
 
 @runs_cli.command("resume")
 def resume(
-    run: Annotated[str | None, typer.Argument(help="Its id, or how it begins; else all.")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help="Id of a run, or its beginning; left out: all.")
+    ] = None,
 ) -> None:
-    """Go on with runs whose process is gone, from their last checkpoint, without a service."""
+    """Continue runs whose process was killed from their last checkpoint, without a service."""
     from app.cli.serve import resume_runs
 
     with interruptible("runs that have not ended go on at the next start of the service"):
@@ -197,13 +200,13 @@ def resume(
 @runs_cli.command("feedback")
 def judge_run(
     run: RunId,
-    score: Annotated[float, typer.Argument(help="-1, useless or wrong, to 1, right and useful.")],
-    comment: Annotated[str | None, typer.Option(help="Why, in words.")] = None,
-    corrected_answer: Annotated[
-        str | None, typer.Option(help="What should have been answered.")
-    ] = None,
+    score: Annotated[
+        float, typer.Argument(help="From -1, wrong or useless, to 1, right and useful.")
+    ],
+    comment: Annotated[str | None, typer.Option(help="Reason, in words.")] = None,
+    corrected_answer: Annotated[str | None, typer.Option(help="The right answer.")] = None,
 ) -> None:
-    """Say how good a run's answer was. A score below 0 is written behind `--`."""
+    """Rate the answer of a run. A score below 0 goes behind `--`."""
     from app.cli import runs
 
     with interruptible("`selfcrag runs show` tells whether the feedback was kept"):
@@ -214,10 +217,10 @@ def judge_run(
 def export_feedback(
     file: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
     reader: Annotated[
-        Literal["evaluator", "generator"], typer.Option("--for", help="What the rows teach.")
+        Literal["evaluator", "generator"], typer.Option("--for", help="What the rows are for.")
     ] = "evaluator",
 ) -> None:
-    """Write all feedback as rows that `selfcrag-evaluator train`, `calibrate` or `tune` read."""
+    """Write all feedback as rows for `selfcrag-evaluator train`, `calibrate` or `tune`."""
     from app.cli import runs
 
     with interruptible("the file may not be whole"):

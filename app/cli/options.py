@@ -13,5 +13,5 @@ def _checked(collection: str | None) -> str | None:
 
 Collection = Annotated[
     str | None,
-    typer.Option(help="The collection of documents; left out: default.", callback=_checked),
+    typer.Option(help="Collection of documents; left out: default.", callback=_checked),
 ]

@@ -25,11 +25,15 @@ from app.storage.api_keys import Caller
 from app.storage.collections import Collections
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
+from graphs.options import DEFAULT_COLLECTION
 from graphs.state import Question
 from graphs.workflows.registry import WORKFLOWS
 
 
-def serve_until_stopped(host: str | None, port: int | None, paths: list[str]) -> None:
+def serve_until_stopped(
+    host: str | None, port: int | None, paths: list[str], collection: str | None
+) -> None:
+    """`collection` is where the documents of `paths` go."""
     changed = {"host": host, "port": port}
 
     async def prepare() -> None:
@@ -37,7 +41,7 @@ def serve_until_stopped(host: str | None, port: int | None, paths: list[str]) ->
         async with open_engine(settings) as engine, open_store(settings, engine):
             pass
         if paths:
-            await ingest(paths, settings)
+            await ingest(paths, settings, collection=collection or DEFAULT_COLLECTION)
 
     try:
         chosen = {name: value for name, value in changed.items() if value is not None}

@@ -39,7 +39,7 @@ from evaluator.client import (
     WorkerRefused,
     WorkersDisagree,
 )
-from evaluator.schema import CompressMethod, Ready
+from evaluator.schema import CompressMethod, PoolWeights, Ready
 from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import read_settings
 from graphs.critics.evaluator import EvaluatorCritic
@@ -335,8 +335,9 @@ class WorkerEvaluator:
         thresholds: Thresholds,
         bars: Bars | None = None,
         breaker: CircuitBreaker | None = None,
+        pool: PoolWeights | None = None,
     ) -> None:
-        self._client, self._breaker = client, breaker
+        self._client, self._breaker, self._pool = client, breaker, pool
         self.name, self.thresholds, self.bars = name, thresholds, bars or Bars()
 
     @classmethod
@@ -352,22 +353,23 @@ class WorkerEvaluator:
         is given for an evaluator that tells probabilities.
         """
         warm_up = await client.score("relevance", [("Is it warm?", "It is warm now.")])
-        bars = Bars()
+        bars, pool = Bars(), None
         if preset is None:
             stored = await client.thresholds()
-            preset = stored.thresholds
+            preset, pool = stored.thresholds, stored.pool
             bars = Bars(stored.support, stored.utility, stored.retrieval)
         elif any(warm_up.probabilities):
             raise StartFailed(
                 "The thresholds of SELFCRAG_THRESHOLDS were made for the CRAG authors' evaluator, "
                 f"not for {warm_up.model}: choose calibrated."
             )
-        return cls(client, warm_up.model, preset, bars, breaker)
+        return cls(client, warm_up.model, preset, bars, breaker, pool)
 
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
         async with _worker_call(EvaluatorFailed, self._breaker) as attempt:
             response = await attempt.through(self._client.score(task, pairs))
-        return Scores(tuple(response.scores))
+        pool = self._pool if task == "relevance" else None
+        return Scores(tuple(response.scores), similarities=tuple(response.similarities), pool=pool)
 
     async def ready(self) -> bool:
         return await self._client.ready()

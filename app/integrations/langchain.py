@@ -23,8 +23,8 @@ from pydantic import Field, SecretStr
 TIMEOUT = httpx.Timeout(620, connect=10)
 """A run may last its deadline, which is 600 s at most."""
 TOLD = (
-    *("run_id", "thread_id", "workflow", "verdict", "action", "stopped_by", "missing"),
-    *("degraded", "models"),
+    *("run_id", "thread_id", "workflow", "verdict", "confidence", "action", "stopped_by"),
+    *("missing", "degraded", "models"),
 )
 """What a message tells of its run."""
 

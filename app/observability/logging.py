@@ -144,6 +144,7 @@ class RunLog:
         fields["action"] = response.action
         fields["stopped_by"] = response.stopped_by
         fields["verdict"] = response.verdict
+        fields["confidence"] = response.confidence
         fields["degraded"] = sorted({entry.component for entry in response.degraded})
 
     def _failed(self, fields: dict[str, Any], problem: ask.Problem) -> None:

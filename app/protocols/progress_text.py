@@ -57,9 +57,15 @@ TEXTS: dict[str, tuple[str, str]] = {
     "withdrawn": ("The draft is withdrawn.", "草稿已撤回。"),
     "withdrawn_for": ("The draft is withdrawn: {reason}", "草稿已撤回：{reason}"),
     "degraded": ("Degraded: {component}: {reason}", "功能降级：{component}：{reason}"),
-    "supported": ("Answered: the sources support it.", "已回答：来源支持这一答案。"),
-    "partly": ("Answered: the sources support it in part.", "已回答：来源支持其中一部分。"),
-    "unsupported": ("Answered: the sources do not support it.", "已回答：来源不支持这一答案。"),
+    "supported": ("Answered: supported by its sources.", "已回答：有来源支持。"),
+    "partly": (
+        "Answered in part or not for sure: check its sources.",
+        "已回答，但不完整或不确定，请核对来源。",
+    ),
+    "unsupported": (
+        "Answered, but nothing clearly supports it: do not rely on it.",
+        "已回答，但没有明确的依据，请勿依赖。",
+    ),
     "not_judged": ("Answered; nobody judged it.", "已回答，未经评判。"),
     "abstained": ("No answer was found.", "没有找到答案。"),
     # Parts of these.

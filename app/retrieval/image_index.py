@@ -3,8 +3,8 @@
 Words are weighed by how rare they are. The shipped evaluator is not asked: it grades passages that
 answer questions, and told a caption from its near misses no better than chance. Nor are the
 embedder's vectors: they take near misses for what is stored before they find what is asked for in
-other words (benchmarks/images.md). Patterns know exact and near copies alone, not what is in a
-picture.
+other words (benchmarks/image_measures.md). Patterns know exact and near copies alone, not what is
+in a picture.
 """
 
 import asyncio

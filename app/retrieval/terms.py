@@ -45,7 +45,7 @@ Term = tuple[str, str]
 
 SHARES: Mapping[Language, float] = {"en": 0.4, "zh": 0.2}
 """Share of these scores in the joined order; the retriever's have the rest. Found, as the figures
-below, by benchmarks/term_weights.py on training questions."""
+below, on training questions (benchmarks/term_weights.md)."""
 SATURATION, LENGTH = 0.9, 0.2
 """Of BM25's kind: how soon further occurrences stop to count, how much a long passage is
 discounted."""

@@ -139,7 +139,10 @@ class WebResult(BaseModel):
 
 
 class GradedStrip(BaseModel):
-    """A knowledge strip; the kept ones were given to the generator."""
+    """A knowledge strip; the kept ones were given to the generator.
+
+    `similarity` is the encoder's centred cosine of question and strip, null without an encoder.
+    """
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -147,6 +150,7 @@ class GradedStrip(BaseModel):
     document_id: str
     text: str
     score: float
+    similarity: float | None = None
     kept: bool
 
 
@@ -178,6 +182,10 @@ class AskResponse(BaseModel):
     workflow: str
     answer: str
     verdict: types.Verdict = "not_judged"
+    confidence: float | None = Field(
+        None,
+        description="Calibrated probability that the answer is right; null: nothing judged it.",
+    )
     sentences: list[types.AnswerSentence] = Field(default_factory=list)
     missing: list[str] = Field(default_factory=list)
     citations: list[types.Citation]
@@ -397,8 +405,11 @@ class WorkflowInfo(BaseModel):
 
 
 class Workflows(BaseModel):
+    """`language_model`: whether options that need one can be chosen."""
+
     workflows: list[WorkflowInfo]
     default: str
+    language_model: bool
 
 
 class Health(BaseModel):

@@ -17,6 +17,8 @@ from app.storage.api_keys import Caller
 from app.storage.database import metadata, now, reading
 from graphs.options import DEFAULT_COLLECTION, Scope
 
+SAMPLE_COLLECTION = "sample"
+"""The handbook that `make run` ingests: searched by default until there are own documents."""
 NAMED = sa.Table(
     "collections",
     metadata,
@@ -32,6 +34,7 @@ class Collections:
 
     def __init__(self, engine: AsyncEngine, uploads: Uploads | None) -> None:
         self._engine, self._uploads = engine, uploads
+        self._with_documents = set[str]()  # owners whose default collection was not empty once
 
     async def scope(self, caller: Caller, name: str | None) -> Scope:
         """What a question of the caller's is asked of. Raises as `chosen` does."""
@@ -42,6 +45,8 @@ class Collections:
 
         Raises CollectionRefused, CollectionUnknown.
         """
+        if name is None and await self._has_sample_alone(caller):
+            return SAMPLE_COLLECTION
         chosen = self.writable(caller, name)
         if chosen == DEFAULT_COLLECTION or chosen in caller.collections:
             return chosen
@@ -57,15 +62,14 @@ class Collections:
         return chosen
 
     async def all(self, caller: Caller) -> list[StoredCollection]:
-        """By name, the caller's default first."""
+        """By name, first the one that a question is asked of where it names none."""
         known = set(caller.collections or await self._named(caller.owner))
         by_name = {name: StoredCollection(name) for name in known | {caller.default_collection}}
         if self._uploads is not None:
             stored = await self._uploads.collections(caller.owner, caller.collections)
             by_name |= {collection.name: collection for collection in stored}
-        return sorted(
-            by_name.values(), key=lambda each: (each.name != caller.default_collection, each.name)
-        )
+        first = await self.chosen(caller, None)
+        return sorted(by_name.values(), key=lambda each: (each.name != first, each.name))
 
     async def add(self, caller: Caller, name: str) -> StoredCollection:
         """The collection, empty where it is new. Raises CollectionRefused."""
@@ -93,6 +97,15 @@ class Collections:
         async with self._engine.begin() as connection:
             of_owner = (NAMED.c.owner == caller.owner) & (NAMED.c.name == name)
             await connection.execute(NAMED.delete().where(of_owner))
+
+    async def _has_sample_alone(self, caller: Caller) -> bool:
+        """Whether the default collection is empty, and the sample is not."""
+        if caller.collections or caller.owner in self._with_documents:
+            return False
+        if await self._has(DEFAULT_COLLECTION, caller):
+            self._with_documents.add(caller.owner)
+            return False
+        return await self._has(SAMPLE_COLLECTION, caller)
 
     async def _has(self, name: str, caller: Caller) -> bool:
         """Whether the caller sees documents in it; taken for granted where none can be read."""

@@ -31,9 +31,9 @@ def serving_of(serve: Serve, says: str = SAYS) -> Serving:
     return serve(fakes.services(fakes.FakeRetriever(passages), SentenceEvaluator(), chat=chat))
 
 
-@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
 @pytest.mark.parametrize(
-    ("question", "says", "cited"), [(ENGLISH, SAYS, CITED), (CHINESE, SAYS_ZH, CITED_ZH)]
+    ("workflow", "question", "says", "cited"),
+    [("self_rag", ENGLISH, SAYS, CITED), ("self_crag", CHINESE, SAYS_ZH, CITED_ZH)],
 )
 def test_a_stream_takes_the_text_back_before_it_changes(
     serve: Serve, workflow: str, question: str, says: str, cited: str

@@ -14,7 +14,7 @@ from app.settings import unknown_settings
 from tests import fakes
 from tests.app.serving import Serving
 
-HANDBOOK = Path(__file__).parents[2] / "docs" / "en" / "extensions.md"
+HANDBOOK = Path(__file__).parents[2] / "docs" / "en" / "develop" / "extensions.md"
 WEBHOOK = HANDBOOK.read_text(encoding="utf-8").split("```")[1].removeprefix("text\n")
 
 

@@ -24,11 +24,20 @@ COVERED = (
     ),
 )
 HALF_COVERED = (
-    "T5 模型是哪一年由谁发明的？",
-    *more(
-        "Who invented the T5 model and in which year?",
-        "How do the thresholds of the evaluator compare with those used in medical triage?",
-        "评估器的阈值与医疗分诊中的阈值有什么区别？",
+    *(
+        pytest.param(
+            question,
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="graded Correct: a passage on the subject is taken for one that answers",
+            ),
+        )
+        for question in (
+            "Who invented the T5 model and in which year?",
+            "T5 模型是哪一年由谁发明的？",
+            "How do the thresholds of the evaluator compare with those used in medical triage?",
+            "评估器的阈值与医疗分诊中的阈值有什么区别？",
+        )
     ),
 )
 ELSEWHERE = (
@@ -63,10 +72,6 @@ async def test_a_covered_question_is_answered_from_the_handbook(
 
 
 @pytest.mark.parametrize("question", HALF_COVERED)
-@pytest.mark.xfail(
-    strict=True,
-    reason="graded Correct: a passage on the subject is taken for one that answers in part",
-)
 async def test_a_half_covered_question_is_ambiguous(
     handbook: httpx.AsyncClient, question: str
 ) -> None:

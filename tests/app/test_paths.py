@@ -134,9 +134,15 @@ def test_incorrect_is_answered_from_the_web(
         assert answer["models"]["generator"] == "extractive"
 
 
-@pytest.mark.parametrize(("question", "said"), [(BASALT, "six sides"), (TEA, "云南")])
-@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
-@pytest.mark.parametrize("generator", ["openai", "extractive"])
+@pytest.mark.parametrize(
+    ("question", "said", "workflow", "generator"),
+    [
+        (BASALT, "six sides", "self_rag", "openai"),
+        (TEA, "云南", "self_crag", "openai"),
+        (TEA, "云南", "self_rag", "extractive"),
+        (BASALT, "six sides", "self_crag", "extractive"),
+    ],
+)
 def test_drafts_from_the_web_are_judged_and_revised(
     world: World,
     openai_server: OpenAIServer,

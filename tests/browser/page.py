@@ -16,6 +16,10 @@ new PerformanceObserver((list) => {
   for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration);
 }).observe({ type: "longtask", buffered: true });
 """
+AT_REST = """
+return document.getAnimations().every((it) =>
+  it.playState === "finished" || it.effect.getComputedTiming().iterations === Infinity);
+"""
 
 
 class Page:
@@ -72,7 +76,18 @@ class Page:
         self.wait(is_clicked)
 
     def wait(self, holds: Callable[[], Any]) -> None:
-        wait_until(lambda: bool(holds()), WAIT_S)
+        """Until it holds; an element that is drawn anew meanwhile is looked for again."""
+        from selenium.common import (  # noqa: PLC0415 -- not installed where these do not run
+            StaleElementReferenceException,
+        )
+
+        def has_come() -> bool:
+            try:
+                return bool(holds())
+            except StaleElementReferenceException:
+                return False
+
+        wait_until(has_come, WAIT_S)
 
     def start(self, question: str) -> None:
         """Types a question and presses Enter."""
@@ -95,6 +110,10 @@ class Page:
         self.start(question)
         self.wait(lambda: self.do("return location.hash").startswith("#run=") and self.ended())
         return self.text("#answer")
+
+    def unfold(self) -> None:
+        """Opens how the answer came about, and its evidence."""
+        self.do("for (const id of ['how', 'why']) document.getElementById(id).open = true")
 
     def run_id(self) -> str:
         return str(self.do("return location.hash")).removeprefix("#run=")
@@ -129,7 +148,11 @@ class Page:
         ]
 
     def axe(self) -> list[str]:
-        """What axe-core finds, with the first place of each."""
+        """What axe-core finds once all that moves in is at rest, with the first place of each.
+
+        Colours of what is still fading in are those of no view, and fail a contrast at random.
+        """
+        self.wait(lambda: self.do(AT_REST))
         self.do(AXE.read_text(encoding="utf-8"))
         found = self.driver.execute_async_script(
             "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"

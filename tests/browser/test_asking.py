@@ -19,7 +19,7 @@ window.seen = [];
 const note = (name) => window.seen.includes(name) || window.seen.push(name);
 new MutationObserver(() => {
   if (document.querySelector("#flow .running")) note("a stage is lit");
-  if (document.querySelector("#flow .dot")) note("a passage is graded");
+  if (document.querySelector("#evidence .dot")) note("a passage is graded");
   if (document.querySelector("#answer").textContent) note("the answer begins");
 }).observe(document.body, { subtree: true, childList: true, attributes: true });
 """
@@ -41,6 +41,7 @@ def test_a_question_is_answered_while_its_steps_are_seen(
     seen = page.do("return window.seen")
     # On a busy machine a stage may have ended before it is drawn.
     assert seen[-2:] == ["a passage is graded", "the answer begins"]
+    page.unfold()
     page.click("#full-graph")
     page.wait(lambda: page.count(".node.visited"))
     visited = page.do(
@@ -52,29 +53,42 @@ def test_a_question_is_answered_while_its_steps_are_seen(
     page.driver.switch_to.active_element.send_keys("\ue007")
     assert page.count("#inspector .grade") >= 1
     page.click("#full-graph")
-    assert page.count("#flow .field .dot") >= 1
+    assert page.count("#evidence .field .dot") >= 1
     assert page.complaints() == []
     assert [url for url in page.asked_for() if not url.startswith((page.url, "data:"))] == []
 
 
-def test_a_citation_opens_its_strip_and_lights_the_sentence(page: Page) -> None:
+def test_a_citation_opens_its_document_beside_the_answer_with_the_quoted_words_marked(
+    page: Page,
+) -> None:
     page.ask(ENGLISH)
-    page.click(".cite")
-
-    assert "87 metres" in page.text(".passage")
-    assert "tower.md" in page.text(".passage")
-    assert "87" in page.text("#answer .lit")
-    assert "supported by them" in page.text("#trust")
+    numbers = [number.text for number in page.all(".citation .number")]
+    assert numbers == [str(n) for n in range(1, len(numbers) + 1)]
+    assert page.text("#sources-title") == f"{len(numbers)} source{'s' * (len(numbers) > 1)}"
+    assert "The red tower › Height" in page.text(".citation")
+    assert "tower.md" in page.text(".citation")
+    assert "87 metres" in page.text(".citation mark")
     assert "87" in page.text("#answer blockquote")
-    assert page.text("#trust").startswith("Quoted word for word.")
+    assert page.text("#basis").startswith("Quoted word for word.")
+    page.click(".cite")
+    page.wait(lambda: page.shown("#reader mark"))
+
+    assert "The red tower of Umbra is 87 metres tall." in page.text("#reader mark")
+    assert "87" in page.text("#answer .lit"), "the answer stays in sight"
+    page.driver.switch_to.active_element.send_keys("\ue00c")
+    assert not page.shown("#reader")
+    assert "cite" in page.driver.switch_to.active_element.get_attribute("class")
 
 
 def test_a_step_tells_what_it_found(page: Page) -> None:
     page.ask(ENGLISH)
+    assert "passages graded" in page.text("#how-brief")
+    assert not page.shown("#flow"), "a thin line once it is over"
+    page.click("#how > summary")
     page.click("#flow [data-stage=grade] .step")
 
     assert page.one("#flow [data-stage=grade] .step").get_attribute("aria-expanded") == "true"
-    assert "tower.md" in page.text("#flow [data-stage=grade] .found")
+    page.wait(lambda: "tower.md" in page.text("#flow [data-stage=grade] .found"))
     page.click("#flow .side summary")
     assert "upper threshold" in page.text("#flow .side p")
 
@@ -92,7 +106,7 @@ def test_sentences_that_the_critic_calls_unsupported_are_marked(
     page.ask(ENGLISH)
 
     assert "glass" in page.text("#answer .doubted")
-    assert page.text("#verdict") == "Not supported"
+    assert page.text("#verdict") == "Unlikely to be right"
 
 
 def test_a_draft_taken_back_is_struck_through(open_page: Open, serve: Serve) -> None:
@@ -100,8 +114,9 @@ def test_a_draft_taken_back_is_struck_through(open_page: Open, serve: Serve) -> 
 
     assert page.ask(ENGLISH).replace("\n", "") == SECOND.replace("[1]", "1")
     assert page.do("return document.querySelector('#retracted del').textContent") == FIRST
+    page.unfold()
     page.click("#flow [data-stage=reflect] .step")
-    assert "Say how tall." in page.text("#flow .critique")
+    page.wait(lambda: "Say how tall." in page.text("#flow .critique"))
 
 
 def test_cancelling_ends_the_run_with_what_there_is(open_page: Open, serve: Serve) -> None:
@@ -112,17 +127,20 @@ def test_cancelling_ends_the_run_with_what_there_is(open_page: Open, serve: Serv
     page.wait(page.ended)
 
     assert "cancelled" in page.text("#state")
+    page.unfold()
     page.click("#facts-card summary")
     assert page.text("#facts").count("cancelled") == 1
 
 
 def test_a_page_loaded_again_finds_its_run(page: Page) -> None:
     answer = page.ask(ENGLISH)
+    page.unfold()
     stages = page.text("#flow .words")
     page.driver.refresh()
     page.wait(lambda: page.text("#answer") == answer)
 
-    assert page.text("#asked") == ENGLISH
+    page.unfold()
+    assert page.text("#turn-question") == ENGLISH
     assert page.text("#flow .words") == stages
 
 
@@ -191,15 +209,17 @@ def test_a_refused_option_is_told_at_its_field(page: Page) -> None:
 def test_a_dragged_threshold_runs_again_from_the_grades(page: Page, shipped: Serving) -> None:
     answer = page.ask(ENGLISH)
     first = page.run_id()
-    assert "sufficient" in page.text("#action")
-    handles = [page.one(f"#flow .handle.{name}") for name in ("upper", "lower")]
+    assert "evidence sufficient" in page.text("#why-brief")
+    page.unfold()
+    handles = [page.one(f"#evidence .handle.{name}") for name in ("upper", "lower")]
     for handle in handles:
         handle.send_keys("\ue010")  # End: beyond every grade
-    page.wait(lambda: "insufficient" in page.text("#flow .offer .action"))
-    page.click("#flow .offer button")
+    page.wait(lambda: "insufficient" in page.text("#evidence .offer .action"))
+    page.click("#evidence .offer button")
     page.wait(lambda: page.run_id() not in ("", first) and page.ended())
 
-    assert "insufficient" in page.text("#action")
+    assert "insufficient" in page.text("#why-brief")
+    page.unfold()
     assert page.text("#answer") != answer
     assert "87" in page.text("#former-answer"), "the former answer stands beside it"
     assert "sufficient" in page.text("#flow [data-stage=grade] .before")
@@ -215,6 +235,7 @@ def test_a_dragged_threshold_runs_again_from_the_grades(page: Page, shipped: Ser
 
 def test_a_kept_run_is_gone_through_again(page: Page) -> None:
     answer = page.ask(ENGLISH)
+    page.unfold()
     scrubber = page.one("#scrubber")
     scrubber.send_keys("\ue011")  # Home: before its first event
     page.wait(lambda: page.text("#answer") == "")
@@ -233,11 +254,12 @@ def test_an_answer_is_taken_along(page: Page) -> None:
     )
     assert told.startswith(f"# {ENGLISH}")
     assert "tower.md" in told
-    assert "Supported by its sources" in told
+    assert "Answered from the sources" in told
 
 
 def test_every_workflow_is_drawn_whole(page: Page, shipped: Serving) -> None:
     page.ask(ENGLISH)
+    page.unfold()
     page.click("#full-graph")
     page.click("#options summary")
     for workflow in shipped.client.get("/workflows?xray=1").json()["workflows"]:

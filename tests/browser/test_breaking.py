@@ -127,10 +127,10 @@ def test_a_late_run_does_not_take_the_place_of_a_later_one(page: Page) -> None:
     go(page, f"run={first}")
     page.wait(lambda: page.do("return Boolean(window.release)"))
     go(page, f"run={second}")
-    page.wait(lambda: page.text("#asked") == CHINESE)
+    page.wait(lambda: page.text("#turn-question") == CHINESE)
     page.do("window.release()")
     time.sleep(0.5)
-    assert page.text("#asked") == CHINESE
+    assert page.text("#turn-question") == CHINESE
     assert not page.shown("#trouble")
 
 
@@ -249,11 +249,12 @@ def test_workflows_and_reasons_are_told_in_chinese(open_page: Open, serve: Serve
     page = open_page(serve(slow(30)).url)
     speak_chinese(page)
     page.click("#options summary")
-    assert "起草" in page.text("#workflow-about")
+    page.wait(lambda: "起草" in page.text("#workflow-about"))
     page.click("#options summary")
     page.start(CHINESE)
     page.wait(lambda: "It is 87" in page.text("#answer"))
     page.click("#cancel")
     page.wait(page.ended)
     page.wait(lambda: page.count("#retracted summary") > 0)
+    page.unfold()
     assert "已取消" in page.text("#retracted summary")

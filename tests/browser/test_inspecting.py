@@ -77,6 +77,7 @@ def test_a_step_shows_its_prompt_and_its_time(
     parts = fakes.services(fakes.FakeRetriever([TOWER]), chat=chat, critic=fakes.FakeCritic())
     page = open_page(serve(parts).url)
     page.ask(ENGLISH)
+    page.unfold()
     page.click("#flow [data-stage=draft] .step")
     page.wait(lambda: page.shown("#flow .prompt"))
     page.one("#flow .prompt summary").send_keys("\ue007")
@@ -121,11 +122,13 @@ def test_strips_move_to_the_draft_where_motion_is_welcome(open_page: Open, serve
     serving = serve(rejecting())
     page = open_page(serving.url)
     page.ask(ENGLISH)
+    page.unfold()
     sifted = number_of(serving, page, "step", "refine", "end")
     drafted = number_of(serving, page, "step", "draft", "start")
     _, handed = replayed(page, sifted, drafted)
     assert handed["moving"] > 0
     page.click("#flow [data-stage=grade] .step")
+    page.wait(lambda: page.shown("#flow .found"))
     _, still = replayed(page, drafted, drafted + 1)
     assert still["unfolded"] == 1, "what is unfolded stays so while the replay goes on"
 

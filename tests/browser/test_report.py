@@ -35,6 +35,7 @@ def test_a_file_opens_without_a_network(page: Page, tmp_path: Path, language: st
     report = EvaluationReport(asked, found, results_of(asked, found, {}), times_of(found))
     file = tmp_path / "report.html"
     file.write_text(report.html(language), "utf-8")  # type: ignore[arg-type]
+    page.driver.get("about:blank")  # what the playground has under way ends with it
     page.asked_for()
     page.driver.get(file.as_uri())
     opens_to_a_passage(page)

@@ -26,9 +26,9 @@ from evaluator.errors import (
 from evaluator.schema import Row, RowScore, Task
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
+from evaluator.training.onnx_export import export
 from tests.app.processes import BIN, Process, environment
 from tests.evaluator.load import answered_throughout
-from tests.evaluator.tiny import tiny_folder
 from tests.loopback.server import free_port
 
 PAIR = ("How long?", "As long as it is.")
@@ -360,9 +360,9 @@ async def test_what_is_no_worker_is_not_ready() -> None:
 
 
 @pytest.mark.slow
-async def test_a_killed_process_loses_no_request(tmp_path: Path) -> None:
+async def test_a_killed_process_loses_no_request(folder: Path, tmp_path: Path) -> None:
     """Two workers as processes, on a real checkpoint; one is killed while it scores."""
-    folder = tiny_folder(tmp_path / "tiny")
+    export(folder)
     with ExitStack() as stack:
         processes, urls = [], []
         for number in range(2):
@@ -371,9 +371,7 @@ async def test_a_killed_process_loses_no_request(tmp_path: Path) -> None:
                 [str(BIN / "selfcrag-evaluator"), "serve"],
                 tmp_path / f"{number}.log",
                 tmp_path,
-                environment(
-                    evaluator_weights=folder, evaluator_backend="torch", evaluator_port=port
-                ),
+                environment(evaluator_weights=folder, evaluator_port=port),
             )
             stack.callback(process.end)
             processes.append(process)

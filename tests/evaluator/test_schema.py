@@ -1,9 +1,12 @@
+import math
+
 import pytest
 from pydantic import ValidationError
 
 from evaluator.schema import (
     LABELS,
     CalibratedThresholds,
+    PoolWeights,
     ScoreRequest,
     Task,
     WorkerProblem,
@@ -47,3 +50,14 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 def test_lower_above_upper_is_refused() -> None:
     with pytest.raises(ValidationError, match="lower lies above upper"):
         CalibratedThresholds(upper=0.1, lower=0.2, strip_floor=0.0, evaluator="")
+
+
+def test_a_pool_of_two_tells_nothing_and_a_missing_score_stays_missing() -> None:
+    pool = PoolWeights(scale=0.5, standing=20.0, shift=-1.0)
+    assert pool.grades([0.3, -0.2], [0.1, 0.0]) == [0.3, -0.2]
+    assert pool.grades([0.3, 0.1, 0.2], [0.1, None, 0.0]) == [0.3, 0.1, 0.2]
+    first, none, third, alone = pool.grades([1.0, None, 0.0, 0.4], [0.2, 0.1, 0.1, None])
+    assert (none, alone) == (None, 0.4)
+    assert third == pytest.approx(2 / (1 + math.exp(1.0)) - 1)
+    assert first is not None
+    assert 0.99 < first < 1

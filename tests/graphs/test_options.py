@@ -67,10 +67,10 @@ def test_left_out_bounds_are_those_of_evaluator_and_critic() -> None:
 def test_a_run_searches_as_its_options_say() -> None:
     context = Context(search="bm25", alpha=2.0, ablation=Ablation(fusion="rrf"))
 
-    assert context.searching() == Search("bm25", 2.0, "rrf")
+    assert context.searching() == Search("bm25", 2.0, "rrf", scope=Scope(collections=()))
     scope = Scope("ann", ("manuals",))
     assert context.within(scope).searching() == Search("bm25", 2.0, "rrf", scope=scope)
-    assert context.scope == Scope(), "the options that were given stay as they are"
+    assert context.scope == Scope(collections=()), "the options that were given stay as they are"
 
 
 def test_every_option_of_a_preset_is_one_of_a_run() -> None:

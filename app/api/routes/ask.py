@@ -184,15 +184,17 @@ async def whole(request: Request, outcome: Awaitable[AnswerEvent | ErrorEvent]) 
 @router.get("/workflows", response_model=Workflows, responses=problems(422))
 async def workflows(
     graphs: LiveGraphs,
+    services: LiveServices,
     xray: Annotated[bool, Query(description="Draw the nodes of subgraphs, too.")] = False,
 ) -> Response:
     """What can be asked: each workflow with its drawing and the schema of its options."""
-    described = await asyncio.to_thread(_described, tuple(graphs.items()), xray)
+    has_model = services.chat is not None
+    described = await asyncio.to_thread(_described, tuple(graphs.items()), xray, has_model)
     return Response(described, media_type="application/json")
 
 
 @lru_cache(maxsize=2)
-def _described(graphs: tuple[tuple[str, Graph], ...], xray: bool) -> str:
+def _described(graphs: tuple[tuple[str, Graph], ...], xray: bool, has_model: bool) -> str:
     """The same for every caller; drawing takes long enough to hold up others."""
     schema = Context.model_json_schema()
     infos = [
@@ -204,4 +206,5 @@ def _described(graphs: tuple[tuple[str, Graph], ...], xray: bool) -> str:
         )
         for name, graph in graphs
     ]
-    return Workflows(workflows=infos, default=DEFAULT_WORKFLOW).model_dump_json()
+    offered = Workflows(workflows=infos, default=DEFAULT_WORKFLOW, language_model=has_model)
+    return offered.model_dump_json()

@@ -26,7 +26,9 @@ PROVIDER = "self-crag"
 DRAFT_CHARS = 80
 """So much more of a draft is told at once: each time the whole draft is."""
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
-METADATA = {"action", "verdict", "missing", "stopped_by", "degraded", "models", "usage"}
+METADATA = {
+    *("action", "verdict", "confidence", "missing", "stopped_by", "degraded", "models", "usage")
+}
 """What of the answer the message keeps, beside its text and sources."""
 ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
 

@@ -24,14 +24,12 @@ def backup(
 
 
 def restore(
-    source: Annotated[
-        str, typer.Argument(metavar="FROM", help="What `selfcrag backup` made; -: standard input.")
-    ],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A backup; -: standard input.")],
     force: Annotated[
         bool, typer.Option("--force", help="Replace the state that is there.")
     ] = False,
 ) -> None:
-    """Bring a backup into the state folder, while no service runs."""
+    """Restore a backup into the state folder, while no service runs."""
     from app.extensions.backup import command
 
     with interruptible("the state is as it was before"):
@@ -39,9 +37,9 @@ def restore(
 
 
 def check() -> None:
-    """Say what is configured, what of it answers and what is wrong; exit code 1 where something is.
+    """Check that the configured parts answer; exit code 1 where something is wrong.
 
-    A language model that is configured is asked for a word.
+    A configured language model is asked for one word.
     """
     from app.extensions.backup.check import check_state
 

@@ -18,15 +18,15 @@ def evaluate(
         typer.Option(
             "--variant",
             "-v",
-            help="What to compare, as name=workflow:option=value,…; may be repeated, the first is"
-            " what the others are held against. Left out: rag, crag, self_crag.",
+            help="What to compare, as name=workflow:option=value,…; may be repeated. The"
+            " others are compared with the first. Left out: rag, crag, self_crag.",
         ),
     ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for report.html and results.json.", file_okay=False)
     ] = Path("evaluation"),
     judge: Annotated[
-        str, typer.Option(help="Who judges answers: evaluator, model (language model) or none.")
+        str, typer.Option(help="Judge of the answers: evaluator, model (language model) or none.")
     ] = "evaluator",
     baseline: Annotated[
         Path | None,
@@ -37,18 +37,22 @@ def evaluate(
     ] = False,
     make: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Write as many first QUESTIONS from the documents."),
+        typer.Option(
+            min=1, max=1000, help="Write this many questions from the documents to QUESTIONS first."
+        ),
     ] = None,
     collection: Collection = None,
-    name: Annotated[str | None, typer.Option(help="Its name; left out: the file's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="The first questions alone.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the evaluation; left out: the file's.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use this many questions only.")] = None,
     parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers at a time.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the intervals' resampling.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the intervals' resampling.")] = 0,
     language: Annotated[
         Literal["en", "zh"] | None,
-        typer.Option(help="The report's; left out: that of most questions."),
+        typer.Option(help="Language of the report; left out: that of most questions."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend calls without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before calls to models.")] = False,
 ) -> None:
     """Measure answers on your own questions and documents, variants side by side."""
     from app.extensions.evaluation import command as command

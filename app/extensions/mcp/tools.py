@@ -122,6 +122,7 @@ class AskResult(BaseModel):
     thread_id: str
     answer: str
     verdict: Verdict
+    confidence: float | None
     action: Action | None
     missing: list[str]
     citations: list[Citation]

@@ -178,7 +178,7 @@ class ResponseEcho(BaseModel):
 class ResponseObject(ResponseEcho):
     """A run. `id` is `resp_` and the run's id; `incomplete` where time or budget ran out.
 
-    `thread_id` and `verdict` are this service's own.
+    `thread_id`, `verdict` and `confidence` are this service's own.
     """
 
     id: str
@@ -193,6 +193,7 @@ class ResponseObject(ResponseEcho):
     usage: ResponseUsage | None = None
     thread_id: str
     verdict: Verdict | None = None
+    confidence: float | None = None
     max_output_tokens: None = None
     parallel_tool_calls: bool = True
     reasoning: dict[str, str | None] = {"effort": None, "summary": "auto"}
@@ -276,7 +277,7 @@ class ResponseEvents:
         is_whole = not is_cancelled and answer.stopped_by not in CUT_SHORT
         yield from self._text(answer, "completed" if is_whole else "incomplete")
         response, spent = self.response, answer.usage
-        response.verdict = answer.verdict
+        response.verdict, response.confidence = answer.verdict, answer.confidence
         response.usage = ResponseUsage(
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,

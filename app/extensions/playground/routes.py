@@ -1,16 +1,16 @@
-"""`/`, the playground, and `/docs`, the API's page."""
+"""`/`, the playground, `/docs`, the API's page, and `/handbook` where its site is built."""
 
 import mimetypes
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.staticfiles import StaticFiles
 
-from app.api.pages import PAGE_HEADERS
+from app.api.pages import BUILT_POLICY, PAGE_HEADERS
 
 router = APIRouter(tags=["operation"])
-PAGE_PATH, API_PAGE_PATH = "/page", "/docs"
+PAGE_PATH, API_PAGE_PATH, HANDBOOK_PATH = "/page", "/docs", "/handbook"
 # Some systems' lists of media types do not know modules; browsers run nothing else as one.
 mimetypes.add_type("text/javascript", ".mjs")
 
@@ -18,10 +18,18 @@ mimetypes.add_type("text/javascript", ".mjs")
 class PageFiles(StaticFiles):
     """The page's files, which run nothing and load nothing but each other."""
 
+    headers: ClassVar = PAGE_HEADERS
+
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
-        response.headers.update(PAGE_HEADERS)
+        response.headers.update(self.headers)
         return response
+
+
+class HandbookFiles(PageFiles):
+    """The handbook's site (`make handbook`)."""
+
+    headers: ClassVar = {**PAGE_HEADERS, "Content-Security-Policy": BUILT_POLICY}
 
 
 page_files = PageFiles(directory=Path(__file__).with_name("page"))

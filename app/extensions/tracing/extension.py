@@ -16,8 +16,9 @@ from app.settings import ExtensionSettings, load_settings
 class TracingSettings(ExtensionSettings):
     otlp_endpoint: str = Field(
         default="",
-        description="OTLP collector (HTTP) that gets OpenTelemetry spans of runs, without texts; "
-        "empty: none. Needs the extra otel.",
+        json_schema_extra={"group": "records"},
+        description="OpenTelemetry collector (OTLP over HTTP) for spans of runs, without questions "
+        "and answers; empty: none. Needs the extra otel.",
     )
 
 

@@ -35,6 +35,8 @@ LETTER, SIGN = re.compile(r"[^\W\d_]"), re.compile(r"\w")
 WIDE = re.compile(HAN.pattern + r"|[\u3000-\u303f\uff00-\uffef]")
 # Shorter lines are taken as written on purpose, longer ones as wrapped by an editor.
 WRAPPED_FROM = 40
+# Links to other pages of a book, as generators of documentation mark them (HTML, link types).
+STEPS = ", ".join(f'a[rel~="{kind}"]' for kind in ("next", "prev", "up", "contents", "index"))
 MAX_LABELS = 20
 """Of links and images within each other; deeper ones are read as they are written."""
 
@@ -154,6 +156,7 @@ class _Page:
         self._hidden = hidden_elements(page)
         self._hidden |= {node.mem_id for node in page.css("header")} - titled
         self._linked = {link.mem_id for link in page.css("a[href]")}
+        self._steps = {link.mem_id for link in page.css(STEPS)}
         self._mark = ""  # before the next paragraph: a list item's dash, an entry's term
         self._terms: list[str] = []  # whose entries are being read, outermost first
 
@@ -238,7 +241,13 @@ class _Page:
         nodes.clear()
 
     def _only_leads_on(self, nodes: Sequence[LexborNode], word: re.Pattern[str]) -> bool:
-        """Whether there are links to other places and no other word: a menu, an index."""
+        """Whether there are links to other places and no other word: a menu, an index.
+
+        Or links of a book's pages to each other alone: "Next: …, Up: …".
+        """
+        links = [link.mem_id for node in nodes if node.tag != "-text" for link in node.css("a")]
+        if links and self._steps.issuperset(links):
+            return True
         texts = [_texts(node, self._linked, self._hidden) for node in nodes]
         beside = "".join(own for own, _ in texts)
         return any(linked for _, linked in texts) and not word.search(beside)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from evaluator.calibration.fusion import Readings, fit, logistic
+from evaluator.calibration.fusion import Readings, fit, fit_pool, logistic
+from evaluator.calibration.thresholds import calibrate
 from evaluator.data.calibration_questions import LabelledQuestion
 from evaluator.inference.fusion import FusionWeights
 
@@ -76,10 +77,12 @@ def test_the_regression_is_the_known_one() -> None:
     values = rng.normal(size=500) * 3
     labels = rng.random(500) < 1 / (1 + np.exp(-0.7 * values + 1))
     weights = rng.random(500)
-    known = LogisticRegression(C=1e6, tol=1e-8).fit(values[:, None], labels, weights)
-    expected = (known.coef_[0, 0], known.intercept_[0])
-    assert logistic(values, labels, weights) == pytest.approx(expected, rel=0.01)
-    scale, shift = logistic(values, values > 1, weights)  # separable
+    both = np.column_stack([values, rng.normal(size=500)])
+    for inputs in (values[:, None], both):
+        known = LogisticRegression(C=1e6, tol=1e-8).fit(inputs, labels, weights)
+        expected = [*known.coef_[0], known.intercept_[0]]
+        assert logistic(inputs, labels, weights) == pytest.approx(expected, rel=0.01, abs=0.01)
+    scale, shift = logistic(values[:, None], values > 1, weights)  # separable
     assert np.isfinite([scale, shift]).all()
     assert scale > 0.7
 
@@ -91,3 +94,24 @@ def test_a_pair_is_read_once() -> None:
     assert read.of([pair, pair]) == [(0.75, 0.1, 0.0)] * 2
     assert read.of([other, pair]) == [(0.55, 0.2, 0.0), (0.75, 0.1, 0.0)]
     assert reader.scored == [pair, other]
+
+
+def test_a_pool_tells_more_than_its_best_passage_alone() -> None:
+    rng, labelled = random.Random(2), []
+    for number in range(400):
+        nearness = rng.gauss(0, 0.1)  # of this question to any text
+        labels = [rank == 0 and number % 2 == 0 for rank in range(6)]
+        nears = [nearness + 0.1 * label + rng.gauss(0, 0.02) for label in labels]
+        owns = [rng.gauss(0.4 * label, 0.2) for label in labels]
+        passages = [f"{own:.4f} {near:.4f}" for own, near in zip(owns, nears, strict=True)]
+        labelled.append(LabelledQuestion(f"question {number}?", passages, labels))
+    read = readings()
+    weights = fit(labelled, read, FusionWeights())
+    assert weights
+    pool = fit_pool(labelled, read, weights)
+    assert pool
+    score, grade = read.score_with(weights), read.grade_with(weights, pool)
+    alone, among = (calibrate(labelled, score, grade=way).thresholds for way in (None, grade))
+    assert among.figures["en_accuracy"] > 0.95 > 0.8 > alone.figures["en_accuracy"]
+    few = [LabelledQuestion(q.question, q.passages[:2], q.labels[:2]) for q in labelled]
+    assert fit_pool(few, read, weights) is None

@@ -43,7 +43,12 @@ def test_the_card_tells_what_was_measured(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "told", "untold"),
     [
-        ({"source": "questions"}, ["calibrate --questions FILE"], ["--data", "held-back"]),
+        ({"pool": {"scale": 0.8, "standing": 45.0, "shift": -1.9}}, ["45.0 x (near"], ["alone"]),
+        (
+            {"source": "questions"},
+            ["graded alone", "calibrate --questions FILE"],
+            ["--data", "held-back"],
+        ),
         ({"source": "data"}, ["calibrate --data DIR --most N", "8 held-back"], ["--questions"]),
         ({}, ["on 8 questions"], ["--data", "--questions", "held-back"]),  # of an older version
     ],

@@ -20,7 +20,7 @@ from evaluator.inference.scorer import (
     load_similarity,
     scores_of,
 )
-from evaluator.model.checkpoint import CENTRE_FILE, ENCODER_FOLDER, weights_digest
+from evaluator.model.checkpoint import CENTRE_FILE, ENCODER_FOLDER, NEED_FILE, weights_digest
 from evaluator.schema import RowScore
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_e5
@@ -104,6 +104,26 @@ def test_a_text_that_repeats_the_question_needs_the_t5() -> None:
 def test_torch_gives_the_scores_of_onnx(both: Path) -> None:
     on_onnx, on_torch = (relevance(load_scorer(settings(both, name))) for name in ("onnx", "torch"))
     assert on_onnx == pytest.approx(on_torch, abs=0.05)
+
+
+def test_the_encoder_alone_tells_whether_a_question_needs_retrieval(
+    both: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "weights"
+    shutil.copytree(both, folder)
+    pairs = [("how long is the river?", ""), ("河流很长？", " "), ("河流很长？", "河流很长")]
+    plain = scores_of(load_scorer(settings(both)))("retrieval", pairs)
+    assert plain == scores_of(load_scorer(settings(both), fused=False))("retrieval", pairs)
+    layer = np.random.default_rng(1).normal(size=257).astype(np.float32)
+    np.save(folder / ENCODER_FOLDER / NEED_FILE, layer)
+    assert weights_digest(folder) != weights_digest(both)
+    vectors, _ = e5_embedder(settings(both)).embed([question for question, _ in pairs[:2]], "query")
+    expected = 1 / (1 + np.exp(-(vectors @ layer[:-1] + layer[-1])))
+    judged = in_batches(load_scorer(settings(folder)), "retrieval", pairs)
+    assert all(isinstance(row, RowScore) for row in judged)
+    scores = [row.score for row in judged if isinstance(row, RowScore)]
+    assert scores[:2] == pytest.approx(expected, abs=0.02)  # vectors are kept in half precision
+    assert scores[2] == pytest.approx(plain[2])  # of another batch
 
 
 class Counting:

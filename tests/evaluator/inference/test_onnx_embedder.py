@@ -1,4 +1,4 @@
-"""e5's folder as an embedder, beside the reading of its source in PyTorch."""
+"""e5's folder as an embedder; beside its source it is in training/test_pretrained_encoder.py."""
 
 import shutil
 from pathlib import Path
@@ -11,9 +11,6 @@ from evaluator import commands
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import TextEmbedder, load_embedder
 from evaluator.settings import EvaluatorSettings
-from evaluator.training.embedder import build
-from evaluator.training.pretrained_encoder import cut_tokenizer, read_source, source_path
-from evaluator.training.teacher import Teacher
 from tests.evaluator.tiny import tiny_e5
 
 QUESTIONS = ["how long is it?", "河流很长？", "who?"]
@@ -25,17 +22,6 @@ def loaded(folder: Path) -> TextEmbedder:
     embedder = load_embedder(EvaluatorSettings.model_validate(given))
     assert embedder is not None
     return embedder
-
-
-def test_vectors_are_those_of_the_source(tmp_path: Path) -> None:
-    tokenizer = cut_tokenizer(read_source(source_path()), [*QUESTIONS, *PASSAGES], 12_000)
-    embedder = loaded(build(tmp_path / "e5", tokenizer=tokenizer))
-    asked, _ = embedder.embed(QUESTIONS, "query")
-    found, _ = embedder.embed(PASSAGES, "passage")
-    pairs = [(question, passage) for question in QUESTIONS for passage in PASSAGES]
-    expected = np.reshape(Teacher(tokenizer).cosines(pairs), (3, 3))
-    assert asked @ found.T == pytest.approx(expected, abs=0.015)
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
 
 
 @pytest.mark.slow

@@ -7,8 +7,11 @@ import pytest
 from tokenizers import Tokenizer
 
 from evaluator.errors import DataError
+from evaluator.inference.scorer import load_embedder
 from evaluator.model.t5 import EvaluatorModel, ModelConfig
 from evaluator.model.tokenization import SPECIAL_TOKENS, UNKNOWN, stored_form
+from evaluator.settings import EvaluatorSettings
+from evaluator.training.embedder import build
 from evaluator.training.pretrained_encoder import (
     Source,
     cut_tokenizer,
@@ -76,7 +79,15 @@ def test_the_encoder_knows_the_same_in_both_languages() -> None:
     assert 0.6 < other < english < 1
 
 
-def test_a_network_begins_as_its_source(source: Source, cut: Tokenizer) -> None:
-    """What the teacher reads with a cut vocabulary is what the whole one gives."""
-    pairs = [("When is the lock released?", text) for text in TEXTS]
-    assert Teacher(cut).cosines(pairs) == pytest.approx(cosines(pairs), abs=2e-2)
+def test_a_network_and_an_embedder_begin_as_their_source(cut: Tokenizer, tmp_path: Path) -> None:
+    """What the teacher reads with a cut vocabulary is what the whole one and ONNX give."""
+    question = "When is the lock released?"
+    expected = Teacher(cut).cosines([(question, text) for text in TEXTS])
+    assert expected == pytest.approx(cosines([(question, text) for text in TEXTS]), abs=2e-2)
+    folder = build(tmp_path / "e5", tokenizer=cut)
+    embedder = load_embedder(EvaluatorSettings.model_validate({"embedder": folder}))
+    assert embedder is not None
+    asked, _ = embedder.embed([question], "query")
+    found, _ = embedder.embed(TEXTS, "passage")
+    assert (asked @ found.T)[0] == pytest.approx(expected, abs=0.015)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(3), abs=1e-5)

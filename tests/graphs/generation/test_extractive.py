@@ -10,7 +10,6 @@ from graphs.generation.answer import NO_LISTENER, generate_answer
 from graphs.generation.extractive import (
     MAX_PIECE_WORDS,
     MAX_STRIPS,
-    WITHIN,
     Quotable,
     Sentence,
     best_pieces,
@@ -119,7 +118,7 @@ def test_a_source_that_grades_itself_is_quoted_without_its_tokens() -> None:
 
 async def test_graded_strips_are_quoted_whole_the_best_first_without_grading_anew() -> None:
     knowledge = [
-        replace(strip("It stands there. Nobody knows since when.", 0), relevance=0.3),
+        replace(strip("It stands there. Nobody knows since when.", 0), relevance=0.8),
         replace(strip("The tower is tall. It has 87 metres.", 1), relevance=0.9),
     ]
     answer, pairs = await quoted(*knowledge, evaluator=FakeEvaluator())
@@ -250,13 +249,37 @@ def test_chosen_pieces_are_few_near_the_best_and_in_order(
     grades: list[float | None], floor: float
 ) -> None:
     pieces = [graded(f"s{n}", grade, n) for n, grade in enumerate(grades, start=1)]
-    chosen = [piece.grade for piece in best_pieces(pieces, floor)]
+    chosen = [piece.grade for piece in best_pieces(pieces, floor) if piece.grade is not None]
     known = [grade for grade in grades if grade is not None]
 
     assert len(chosen) <= MAX_STRIPS
-    assert chosen == sorted(known, reverse=True)[: len(chosen)]
+    assert chosen == pytest.approx(sorted(known, reverse=True)[: len(chosen)])
     assert bool(chosen) == (bool(known) and max(known) >= floor)
-    assert all(grade is not None and grade >= max(floor, max(known) - WITHIN) for grade in chosen)
+    assert all(grade >= floor for grade in chosen)
+
+
+def test_a_heading_alone_is_not_quoted() -> None:
+    heading, *answers = (
+        replace(graded(text, 0.9).strip, title=f"Shell › {title}")
+        for text, title in (
+            ("2.1 Accessing On-Line Help.", "2.1 Accessing On-Line Help"),
+            ("Accessing help takes the key ESC h.", "2.1 Accessing On-Line Help"),
+            ("It does need a shell.", "Does it need a shell?"),
+            ("可以关闭。", "可以关闭吗？"),
+        )
+    )
+
+    assert [piece.strip for piece in pieces_of([heading, *answers])] == answers
+
+
+def test_of_units_graded_alike_the_one_nearest_to_the_question_comes_first() -> None:
+    far, near, odd = graded("Far.", 0.8), graded("Near.", 0.75, 2), graded("Odd.", -0.5, 3)
+    pieces = [
+        replace(piece, strip=replace(piece.strip, similarity=similarity))
+        for piece, similarity in ((far, 0.05), (near, 0.12), (odd, 0.2))
+    ]
+
+    assert [piece.strip.text for piece in best_pieces(pieces, -0.9)] == ["Near.", "Far."]
 
 
 def test_a_sentence_of_two_strips_is_quoted_once() -> None:

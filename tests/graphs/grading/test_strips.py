@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.schema import ANSWER_MARK
+from graphs.grading.relevance import Relevance
 from graphs.grading.strips import join, paragraphs_of, select, strips_of, with_relevance
 from graphs.nodes.candidates import knowledge_apart
 from graphs.nodes.web import MAX_PARAGRAPHS, openings
 from graphs.ports import with_answer
 from graphs.text.sentences import token_count
-from graphs.types import Origin, Strip, WebPage
+from graphs.types import Origin, Strip, Usage, WebPage
 from tests.fakes import passage
 
 
@@ -102,10 +103,11 @@ def test_a_long_page_does_not_crowd_out_the_others() -> None:
 
 
 def test_unscored_strips_are_left_out() -> None:
-    assert [strip.score for strip in with_relevance(strips(0, 0, 0), [0.3, None, 0.1])] == [
-        0.3,
-        0.1,
-    ]
+    graded = Relevance(((0.3, None, 0.1),), Usage(), ((0.2, None, None),))
+
+    kept = with_relevance(strips(0, 0, 0), graded)
+
+    assert [(strip.score, strip.similarity) for strip in kept] == [(0.3, 0.2), (0.1, None)]
 
 
 def test_internal_comes_before_external_without_repeats() -> None:

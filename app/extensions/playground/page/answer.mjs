@@ -1,19 +1,20 @@
 /** The answer as it is written, then with citations that lead to what they rest on. */
 
-import { byId, h, put, webAddress } from "./dom.mjs";
+import { byId, h, put } from "./dom.mjs";
 import { picture } from "./pictures.mjs";
-import { changes, joined, show } from "./rewriting.mjs";
-import { knows, said, score, t } from "./words.mjs";
+import { bare, changes, joined, show } from "./rewriting.mjs";
+import * as searched from "./searched.mjs";
+import * as sources from "./sources.mjs";
+import { knows, said, t } from "./words.mjs";
 
+const BRIEF = 160; // characters of an answer that is set larger
 let shown = { drawing: null, cited: null, wasLive: false, nodes: new Map() };
 
 export function render(run) {
   if (shown.drawing !== run.drawing) {
     shown = { drawing: run.drawing, cited: null, wasLive: false, nodes: new Map() };
-    put(byId("answer"));
-    put(byId("citations"));
-    put(byId("retracted"));
-    byId("trust").hidden = true;
+    for (const id of ["answer", "citations", "retracted", "searched"]) put(byId(id));
+    for (const id of ["basis", "missing", "sources"]) byId(id).hidden = true;
   }
   const box = byId("answer");
   box.setAttribute("aria-busy", String(!run.done));
@@ -63,13 +64,20 @@ function retracted(run) {
 const why = (reason) => (knows(`stopped.${reason}`) ? t(`stopped.${reason}`) : said("REASONS", reason, reason));
 
 function settle(run) {
-  shown.cited = run.answer;
-  const pictures = (run.answer.images ?? []).map(picture);
+  const { answer } = run;
+  shown.cited = answer;
+  const pictures = (answer.images ?? []).map(picture);
   const former = shown.wasLive && formerOf(run);
-  put(byId("answer"), h(isQuoted(run.answer) ? "blockquote" : "p", {}, ...cited(run.answer, former && changes(former.text, run.answer.answer))), ...pictures);
-  put(byId("citations"), ...run.answer.citations.map(card));
-  put(byId("trust"), trust(run.answer)).hidden = false;
-  byId("trust").className = `trust ${run.answer.verdict}`;
+  const numbers = sources.numbering(answer);
+  const text = cited(answer, numbers, former && changes(former.text, answer.answer));
+  byId("answer").className = "";
+  put(byId("answer"), h(isQuoted(answer) ? "blockquote" : "p", {}, ...text), ...pictures);
+  if (answer.verdict === "abstained") return searched.show(answer);
+  if (answer.answer.length <= BRIEF) byId("answer").className = "brief";
+  put(byId("basis"), basis(answer)).hidden = false;
+  const unsaid = (answer.missing ?? []).filter((it) => !answer.answer.includes(it.replace(/[?？]$/, "")));
+  put(byId("missing"), t("missing", unsaid.join("; "))).hidden = !unsaid.length;
+  return sources.show(answer, numbers);
 }
 
 /**
@@ -77,7 +85,7 @@ function settle(run) {
  * but in code. Of a draft that was just rewritten, what was taken back is seen once more, and leaves.
  * Spans count characters, which are not always one unit of a JavaScript string.
  */
-function cited({ answer, citations, sentences = [] }, changed) {
+export function cited({ answer, citations, models, sentences = [] }, numbers, changed = null) {
   const signs = Array.from(answer);
   const doubted = sentences.filter((it) => it.label === "unsupported" || it.label === "contradicted");
   const bounds = doubted.flatMap((it) => [it.start, it.end]);
@@ -85,7 +93,9 @@ function cited({ answer, citations, sentences = [] }, changed) {
   const moved = [...added.flat(), ...removed.map((it) => it.at)];
   const cuts = new Set([0, signs.length, ...bounds, ...moved, ...citations.flatMap((it) => it.spans.flat())]);
   const places = [...cuts].sort((a, b) => a - b).filter((at) => at <= signs.length);
-  const numbers = new Set(citations.map((it) => it.n));
+  // Of quotations in a row from one source, the last carries its number.
+  const repeated = isQuoted({ models, citations }) ? sentences.filter((it, at) => String(it.citations) === String(sentences[at + 1]?.citations)) : [];
+  const turns = new Set(sentences.filter((it, at) => at && String(it.citations) !== String(sentences[at - 1].citations)).map((it) => it.start));
   const leaving = (at) => removed.filter((it) => it.at === at).map(takenBack);
   const pieces = places.slice(1).map((end, index) => {
     const start = places[index];
@@ -94,8 +104,10 @@ function cited({ answer, citations, sentences = [] }, changed) {
     const label = doubted.find((it) => it.start <= start && end <= it.end)?.label;
     const isNew = added.some(([a, b]) => a <= start && end <= b);
     const kinds = [label && "doubted", isNew && "renewed"].filter(Boolean).join(" ");
-    const text = marked(signs.slice(start, end).join(""), numbers);
-    return [leaving(start), h("span", { data: { carried }, class: kinds || null, title: label && t("verdict.unsupported") }, ...text)];
+    const own = signs.slice(start, end).join("");
+    const text = repeated.some((it) => it.start <= start && end <= it.end) ? [bare(own)] : marked(own, numbers);
+    const gap = turns.has(start) && signs[start - 1] !== "\n" ? h("span", { class: "gap" }) : null;
+    return [gap, leaving(start), h("span", { data: { carried }, class: kinds || null, title: label && t("verdict.unsupported") }, ...text)];
   });
   return [...pieces, leaving(signs.length)];
 }
@@ -110,57 +122,23 @@ function takenBack({ text }) {
 function marked(text, numbers) {
   return text.split(/(`+[^`\n]+`+|\[\d+\][.,;:!?。，；：！？、）]*)/).map((piece) => {
     const [, n, mark] = /^\[(\d+)\](.*)$/.exec(piece) ?? [];
-    if (!n || !numbers.has(Number(n))) return piece;
-    const label = t("openCitation", n);
-    const cite = h("button", { class: "cite", "aria-label": label, onclick: () => open(Number(n)) }, n);
+    const number = n && numbers.get(Number(n));
+    if (!number) return piece;
+    const cite = h("button", { class: "cite", "aria-label": t("openCitation", number), data: { cite: n } }, number);
     return mark ? h("span", { class: "unbroken" }, cite, mark) : cite;
   });
-}
-
-/** A source as a card: pointed at it shows its passage, pressed it opens the document there. */
-function card({ n, strip_id: strip, title, source, text, score: grade, origin }) {
-  const face = [
-    h("span", { class: "number" }, n),
-    h("span", { class: "title" }, title || source),
-    h("span", { class: "where soft" }, `${t(`origin.${origin}`)} · ${score(grade)}`),
-  ];
-  const left = ({ target }) => {
-    target.parentElement.classList.remove("open");
-    light(null);
-  };
-  const on = { onfocus: () => light(n), onpointerenter: () => light(n), onblur: left, onpointerleave: left };
-  const shared = { class: "source-card", id: `citation-${n}`, "aria-describedby": `passage-${n}`, ...on };
-  const web = origin === "web" ? webAddress(source) : null;
-  const kind = web ? { href: web, rel: "noopener noreferrer nofollow", target: "_blank" } : { href: `#document=${strip.split("#")[0]}` };
-  const it = origin === "web" && !web ? h("div", { ...shared, tabindex: 0 }, ...face) : h("a", { ...shared, ...kind }, ...face);
-  const passage = h("div", { class: "passage", id: `passage-${n}` }, h("p", {}, text), h("p", { class: "soft" }, source));
-  return h("li", { class: "citation" }, it, passage);
-}
-
-/** Leads to a source, whose sentences are lit while it has the focus. */
-function open(n) {
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const it = byId(`citation-${n}`);
-  it.focus({ preventScroll: true });
-  it.parentElement.classList.add("open");
-  it.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
-}
-
-/** The sentences that rest on a source are lit. */
-function light(n) {
-  for (const piece of byId("answer").querySelectorAll("[data-carried]")) {
-    piece.classList.toggle("lit", piece.dataset.carried.split(" ").includes(String(n)));
-  }
 }
 
 /** Whether it is in its sources' own words: what they say of themselves is no judgement of ours. */
 export const isQuoted = ({ models, citations }) => models.generator === "extractive" && citations.length > 0;
 
-/** Why the answer can be trusted, or not, in one sentence; before it, whose words it is in. */
-function trust(answer) {
-  const { verdict, sentences = [], citations, missing = [] } = answer;
-  const supported = sentences.filter((it) => it.label === "supported").length;
-  const counts = verdict === "partly" ? [supported, sentences.length] : [sentences.length, citations.length];
-  const gaps = missing.length ? ` ${t("missing", missing.join("; "))}` : "";
-  return (isQuoted(answer) ? `${t("trust.quoted")} ` : "") + t(`trust.${verdict}`, ...counts) + gaps;
+/** What the verdict rests on, in one sentence; before it, whose words the answer is in. */
+function basis(answer) {
+  const { verdict, citations } = answer;
+  const judged = (answer.sentences ?? []).filter((it) => it.label && it.label !== "not_checked");
+  const supported = judged.filter((it) => it.label === "supported").length;
+  const isWhole = supported === judged.length && ["supported", "partly"].includes(verdict);
+  const key = isWhole ? (supported === 1 ? "one" : "supported") : verdict;
+  const counts = key === "partly" ? [supported, judged.length] : [supported, t(citations.length === 1 ? "source" : "sources", citations.length)];
+  return (isQuoted(answer) ? `${t("basis.quoted")} ` : "") + t(`basis.${key}`, ...counts);
 }

@@ -4,10 +4,10 @@ const KEY = "selfcrag-key";
 
 /** What the service says when it cannot: problem details of RFC 9457. */
 export class Problem extends Error {
-  constructor(status, told) {
-    super(told.detail || told.title || `HTTP ${status}`);
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `HTTP ${status}`);
     this.status = status;
-    this.errors = told.errors || [];
+    this.errors = problem.errors || [];
   }
 }
 
@@ -29,22 +29,22 @@ export async function call(path, { json, headers = {}, ...init } = {}) {
   }
   const response = await fetch(path, { ...init, headers: sent });
   if (response.ok) return response;
-  const told = await response.json().catch(() => ({}));
-  throw new Problem(response.status, told);
+  const problem = await response.json().catch(() => ({}));
+  throw new Problem(response.status, problem);
 }
 
 export const read = async (path, init) => (await call(path, init)).json();
 
-/** Reads for one place: the latest counts, what was asked for before comes as null. */
+/** Reads for one place: the latest counts, earlier ones resolve to null. */
 export function latestOf() {
   let asking = new AbortController();
   return async (path) => {
     asking.abort();
     const { signal } = (asking = new AbortController());
-    const told = await read(path, { signal }).catch((error) => {
+    const body = await read(path, { signal }).catch((error) => {
       if (!signal.aborted) throw error;
     });
-    return signal.aborted ? null : told;
+    return signal.aborted ? null : body;
   };
 }
 

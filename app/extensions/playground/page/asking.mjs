@@ -1,4 +1,4 @@
-/** The run that is shown: asked, followed, cancelled, opened again, forked; and drawn. */
+/** The run that is shown: begun, followed, cancelled, opened again, forked; and drawn. */
 
 import { Problem, breather, call, read } from "./api.mjs";
 import * as answer from "./answer.mjs";
@@ -9,26 +9,30 @@ import * as facts from "./facts.mjs";
 import * as feedback from "./feedback.mjs";
 import * as flow from "./flow.mjs";
 import { follow } from "./follow.mjs";
-import * as graph from "./graph.mjs";
 import * as options from "./options.mjs";
 import * as pictures from "./pictures.mjs";
 import * as replay from "./replay.mjs";
+import { bare } from "./rewriting.mjs";
 import { Run } from "./run.mjs";
-import { stageOf } from "./stages.mjs";
+import { best, stageOf } from "./stages.mjs";
+import * as uploads from "./uploads.mjs";
+import { board } from "./what_if.mjs";
 import * as words from "./words.mjs";
 
 const { t } = words;
+const CUT_SHORT = new Set(["max_critic", "budget", "deadline", "cancelled"]);
 
 let run = null;
 let replayed = null; // the same run as it was after some of its events
 let leaving = new AbortController();
 let opening = new AbortController();
-let host = {}; // {named(workflow), failed(error), askForKey(error)}
+let folded = null; // {run, done} as it was folded last
+let host = {}; // {named(workflow), failed(error), askForKey(error), drawGraph(run)}
 
 export const current = () => run;
 
-export function wire(told) {
-  host = told;
+export function wire(page) {
+  host = page;
   replay.wire((past) => {
     replayed = past;
     draw();
@@ -39,21 +43,22 @@ export function draw() {
   atNextFrame("run", () => {
     if (!run) return;
     const shown = replayed ?? run;
-    if (!byId("graph-view").hidden) graph.render(shown, host.named(run.workflow));
-    flow.render(shown, run.former, fork);
+    byId("how").hidden = !run.steps.length;
+    byId("why").hidden = !run.steps.some((step) => step.name === "grade");
+    if (!byId("graph-view").hidden) host.drawGraph(shown);
+    flow.render(shown, run.former);
+    board(byId("evidence"), shown, fork);
     answer.render(shown);
     facts.render(run);
-    byId("flow-panel").hidden = !run.steps.length;
-    byId("welcome").hidden = true;
-    byId("turn").hidden = false;
-    byId("asked").textContent = run.question;
+    byId("turn-question").textContent = run.question;
     byId("tools").hidden = !run.answer;
     swap(byId("ask"), byId("cancel"));
     byId("thread").hidden = !run.thread;
-    tellState();
-    tellFormer();
-    tell("action", shown.found.action);
-    tell("verdict", shown.answer?.verdict);
+    showState();
+    showFormer();
+    showVerdict(shown.answer ?? {});
+    byId("why-brief").textContent = evidence(shown);
+    fold();
     replay.offer(run);
     if (run.done && !run.judged) {
       run.judged = true;
@@ -70,32 +75,58 @@ function swap(ask, cancel) {
   if (at.hidden && (at === ask || at === cancel)) (run.done ? ask : cancel).focus();
 }
 
-function tellState() {
+/** The steps are unfolded while the run goes on, and folded once it is over. */
+function fold() {
+  if (folded?.run === run && folded.done === run.done) return;
+  folded = { run, done: run.done };
+  byId("how").open = byId("why").open = !run.done;
+}
+
+function showState() {
   const error = run.error?.detail ?? (run.lost ? t(run.lost) : "");
   put(byId("failed"), error).hidden = !error;
   const said = error ? "" : run.done ? done() : run.broken ? t("stateLost") : working();
   if (byId("state").textContent !== said) byId("state").textContent = said;
+  byId("turn").classList.toggle("working", !run.done);
+  const meter = byId("step-progress");
+  const going = run.now && run.progress.get(run.now.name);
+  meter.hidden = run.done;
+  if (going) Object.assign(meter, { max: going.total, value: going.done });
+  else meter.removeAttribute("value");
 }
 
-function tell(name, value) {
-  const chip = byId(name);
-  chip.className = `chip ${value ?? ""}`;
-  chip.textContent = value ? t(`${name}.${value}`) : "";
+/** One chip about the answer, and how likely it is right where that is known. */
+function showVerdict({ verdict, confidence = null }) {
+  byId("verdict").className = `chip ${verdict ?? ""}`;
+  byId("verdict").textContent = verdict ? t(`verdict.${verdict}`) : "";
+  byId("confidence").textContent = words.likely(confidence);
+  byId("confidence").title = confidence === null ? "" : t("confidence", confidence.toFixed(2));
+}
+
+/** What the grades came to, in a line. */
+function evidence({ found: { action, thresholds, documents } }) {
+  if (!action || !thresholds || !documents?.length) return "";
+  return [t(`action.${action}`), t("bestGrade", words.score(best(documents))), t("upperIs", words.score(thresholds.upper))].join(" · ");
 }
 
 /** The answer of the run that this one was forked from stands beside its own. */
-function tellFormer() {
+function showFormer() {
   const { former } = run;
   byId("former").hidden = !former?.answer;
   if (!former?.answer) return;
-  const { verdict, action, answer: said } = former.answer;
-  byId("former-answer").textContent = said;
+  const { verdict, action } = former.answer;
+  byId("former-answer").textContent = bare(former.answer.answer);
   byId("former-link").href = run.done ? `#diff=${former.id},${run.id}` : `#run=${former.id}`;
   const judged = [action && t(`action.${action}`), t(`verdict.${verdict}`)].filter(Boolean).join(" · ");
   byId("former-link").textContent = `${judged} — ${t(run.done ? "compareRuns" : "formerRun")}`;
 }
 
-const done = () => `${t("stateDone", words.ms(run.span))} · ${t(`stopped.${run.answer?.stopped_by}`)}`;
+/** How long it took, and what cut it short. */
+function done() {
+  const stopped = run.answer?.stopped_by;
+  return [words.ms(run.span), CUT_SHORT.has(stopped) && t(`stopped.${stopped}`)].filter(Boolean).join(" · ");
+}
+
 const working = () => (run.cancelling ? t("stateCancelling") : run.now ? t(`doing.${stageOf(run.now.path)}`) : t("stateAsking"));
 
 /** Makes a run the one that is shown; what was followed before is left to itself. */
@@ -107,11 +138,19 @@ function show(shown, earlier) {
   run = shown;
   replayed = null;
   put(byId("feedback"));
-  byId("flow-panel").scrollTop = 0;
-  byId("told").textContent = "";
+  byId("copied").textContent = "";
+  if (byId("reader").open) byId("reader").close();
+  reveal();
   conversation.before(shown, earlier).catch(host.failed);
   draw();
   return leaving.signal;
+}
+
+/** The conversation in place of the empty page or of a comparison. */
+function reveal() {
+  byId("welcome").hidden = byId("versus").hidden = true;
+  byId("turn").hidden = byId("turns").hidden = false;
+  uploads.place("ask");
 }
 
 /** The question stands at the top, and the answer below it. */
@@ -137,8 +176,8 @@ async function see(followed, first, signal) {
     followed.thread ??= followed.previous;
     const problems = error.errors ?? [];
     const others = options.complain(problems);
-    const told = messageOf(error, followed.question);
-    followed.error = { detail: others.length || !problems.length ? told : `${t("options")}: ${told}` };
+    const message = messageOf(error, followed.question);
+    followed.error = { detail: others.length || !problems.length ? message : `${t("options")}: ${message}` };
     draw();
     host.askForKey(error);
   }
@@ -152,7 +191,7 @@ function opened(followed) {
 export async function ask() {
   const question = byId("question").value.trim();
   if (!question || (run && !run.done)) return;
-  const image = await pictures.chosen();
+  const [image] = await Promise.all([pictures.chosen(), words.learn()]);
   const thread = run?.thread && byId("continue").checked ? run.thread : undefined;
   const given = options.given();
   const json = { question, workflow: byId("workflow").value, stream: true, detach: true, ...documents.chosen() };
@@ -160,13 +199,14 @@ export async function ask() {
   if (thread) json.thread_id = thread;
   if (Object.keys(given).length) json.options = given;
   options.complain([]);
-  const asked = new Run(question);
-  Object.assign(asked, { workflow: json.workflow, previous: run?.thread, thread: thread ?? null });
+  uploads.close();
+  const begun = new Run(question);
+  Object.assign(begun, { workflow: json.workflow, previous: run?.thread, thread: thread ?? null });
   if (!thread) conversation.clear();
-  const signal = show(asked, run);
+  const signal = show(begun, run);
   intoView();
-  await see(asked, call("ask", { json, signal }), signal);
-  if (asked.answer && run === asked) {
+  await see(begun, call("ask", { json, signal }), signal);
+  if (begun.answer && run === begun) {
     byId("question").value = "";
     pictures.clear();
   }
@@ -210,9 +250,10 @@ export function forget() {
 
 /** A kept run, through the same events; one under way is followed further. */
 export async function open(id) {
-  if (run?.id === id && !run.lost && !run.error) return;
+  if (run?.id === id && !run.lost && !run.error) return reveal();
   const { signal: late } = opening;
   const shown = await keptRun(id, late);
+  await words.learn();
   if (shown.origin) shown.former = await keptRun(shown.origin.run_id, late).catch(() => null);
   if (late.aborted) return;
   const signal = show(shown);
@@ -220,7 +261,7 @@ export async function open(id) {
   if (!shown.done) await see(shown, null, signal);
 }
 
-async function keptRun(id, signal) {
+export async function keptRun(id, signal) {
   const kept = await read(`runs/${id}`, { signal });
   const shown = new Run(kept.question);
   const { workflow, thread_id: thread, feedback: said, request } = kept;

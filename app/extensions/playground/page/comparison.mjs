@@ -5,13 +5,13 @@ import { said, t } from "./words.mjs";
 
 const SHOWN = 50;
 
-/** Shows what the service tells of two evaluations; `report` leads to the whole page. */
-export function show(told, [before, after], report) {
+/** Shows the comparison of two evaluations; `report` leads to the whole page. */
+export function show(result, [before, after], report) {
   const title = h("h2", { tabindex: -1 }, t("diff"), " ", h("span", { class: "soft" }, before.name, " → ", after.name));
-  const isShared = told.questions > 0 && told.variants.length > 0;
-  const about = isShared ? t("sharedOf", told.questions, told.variants.length) : t("nothingShared");
+  const isShared = result.questions > 0 && result.variants.length > 0;
+  const about = isShared ? t("sharedOf", result.questions, result.variants.length) : t("nothingShared");
   put(byId("comparison"), h("div", { class: "line" }, title, isShared ? report : null), h("p", { class: "soft" }, about));
-  if (isShared) byId("comparison").append(...told.variants.map((name) => measures(name, told.measures)), changes(told.changed));
+  if (isShared) byId("comparison").append(...result.variants.map((name) => measures(name, result.measures)), changes(result.changed));
   byId("comparison").hidden = false;
 }
 

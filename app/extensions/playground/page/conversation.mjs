@@ -2,6 +2,7 @@
 
 import { read } from "./api.mjs";
 import { byId, h, put } from "./dom.mjs";
+import { bare } from "./rewriting.mjs";
 import { t } from "./words.mjs";
 
 let shown = { thread: null, turns: [] };
@@ -21,10 +22,10 @@ export async function before(run, former) {
   shown = { thread: run.thread, turns: [] };
   render(run);
   if (!run.thread) return null;
-  const told = await read(`threads/${encodeURIComponent(run.thread)}`).catch(() => ({ messages: [] }));
+  const kept = await read(`threads/${encodeURIComponent(run.thread)}`).catch(() => ({ messages: [] }));
   if (shown.thread !== run.thread) return null;
-  const at = told.messages.findIndex((it) => it.run_id === run.id);
-  shown.turns = paired(at < 0 ? told.messages : told.messages.slice(0, at)).filter((it) => it.id !== run.id);
+  const at = kept.messages.findIndex((it) => it.run_id === run.id);
+  shown.turns = paired(at < 0 ? kept.messages : kept.messages.slice(0, at)).filter((it) => it.id !== run.id);
   return render(run);
 }
 
@@ -53,7 +54,7 @@ function turn({ id, question, answer, verdict }) {
     "article",
     { class: "past" },
     h("h2", {}, question),
-    h("p", { class: "past-answer" }, answer),
+    h("p", { class: "past-answer" }, bare(answer)),
     h("p", { class: "line" }, judged, opened),
   );
 }

@@ -1,6 +1,6 @@
-/** The knowledge base: what is in it, files brought in, documents deleted. */
+/** Documents listed, searched and deleted, and their collections. */
 
-import { call, events, hasKey, latestOf, read } from "./api.mjs";
+import { call, hasKey, latestOf, read } from "./api.mjs";
 import { byId, h, link, put } from "./dom.mjs";
 import { bytes, t } from "./words.mjs";
 
@@ -13,7 +13,10 @@ const latest = latestOf();
 /** The chosen collection, as a field or parameter. */
 export const chosen = () => Object.fromEntries([...byId("collection").selectedOptions].map((it) => ["collection", it.value]));
 
-/** Offers the collections where there are several; the chosen one stays so. */
+/** And never the sample. */
+export const own = () => (chosen().collection === "sample" && (byId("collection").value = "default"), chosen());
+
+/** Offers the collections, if several; the chosen one stays. */
 export async function offer() {
   ({ collections } = await read("collections"));
   const select = byId("collection");
@@ -40,7 +43,7 @@ export function render() {
   byId("documents-more").hidden = listed.length >= total;
 }
 
-/** A collection to choose; an empty one of the caller's own may go. */
+/** A collection to choose; an empty one may go. */
 function collection({ name, documents: count }) {
   const isChosen = chosen().collection === name;
   const pick = h("button", { class: "example", "aria-pressed": String(isChosen), data: { choose: name } }, t("documentsIn", name, count));
@@ -68,14 +71,8 @@ async function drop(name) {
   await load();
 }
 
-/** Makes the drop zone, the search and the list work; `failed` is told what goes wrong. */
+/** Makes the search and the list work; `failed` hears what goes wrong. */
 export function wire(failed) {
-  const zone = byId("drop");
-  const picker = byId("files");
-  picker.onchange = () => {
-    upload([...picker.files]).catch(failed);
-    picker.value = "";
-  };
   byId("collection-form").onsubmit = (event) => {
     event.preventDefault();
     add().catch(failed);
@@ -84,16 +81,6 @@ export function wire(failed) {
     const { choose: name, drop: gone } = target.dataset;
     if (name) choose(name).catch(failed);
     if (gone) drop(gone).catch(failed);
-  };
-  zone.ondragenter = zone.ondragover = (event) => {
-    event.preventDefault();
-    zone.classList.add("over");
-  };
-  zone.ondragleave = () => zone.classList.remove("over");
-  zone.ondrop = (event) => {
-    event.preventDefault();
-    zone.classList.remove("over");
-    upload([...event.dataTransfer.files]).catch(failed);
   };
   byId("collection").onchange = () => byId("documents-view").hidden || load().catch(failed);
   let waiting = 0;
@@ -107,52 +94,6 @@ export function wire(failed) {
     if (button) remove(button).catch(failed);
   };
 }
-
-async function upload(files) {
-  if (!files.length) return;
-  const form = new FormData();
-  for (const file of files) form.append("files", file);
-  const meter = byId("progress");
-  put(byId("upload-state"), t("uploading", files.map((it) => it.name).join(", ")));
-  put(byId("upload-report"));
-  meter.hidden = false;
-  meter.removeAttribute("value");
-  try {
-    const headers = { Accept: "text/event-stream" };
-    const response = await call(`documents?${new URLSearchParams(chosen())}`, { method: "POST", body: form, headers });
-    for await (const { name, data } of events(response)) TOLD[name]?.(data, meter);
-  } catch (error) {
-    put(byId("upload-state"));
-    throw error;
-  } finally {
-    meter.hidden = true;
-  }
-  await offer();
-  await load();
-}
-
-const TOLD = {
-  progress({ done, total: all, source, phase }, meter) {
-    meter.max = Math.max(1, all);
-    meter.value = done;
-    put(byId("upload-state"), phase === "reading" ? t("reading", source, done + 1, all) : t("indexing", done, all));
-  },
-  report({ report }) {
-    const { added, updated, skipped, refused } = report;
-    const counts = [added, updated, skipped, refused].map((it) => it.length);
-    put(byId("upload-state"), t("report", ...counts));
-    const ids = new Map(report.documents.map((it) => [it.source, it.id]));
-    const named = (source) => (ids.has(source) ? h("a", { href: `#document=${ids.get(source)}` }, source) : source);
-    const came = Object.entries({ added, updated, skipped }).flatMap(([fate, sources]) =>
-      sources.map((source) => h("li", {}, h("span", { class: "tag" }, t(fate)), " ", named(source))),
-    );
-    const others = refused.map((it) => h("li", { class: "error" }, h("span", { class: "tag" }, t("refused")), " ", h("b", {}, it.source), ` — ${it.reason}`));
-    put(byId("upload-report"), ...came, ...others);
-  },
-  error(problem) {
-    put(byId("upload-state"), h("span", { class: "error" }, problem.detail));
-  },
-};
 
 function row(it) {
   // What is shared belongs to nobody with a key; without keys everyone is at the machine itself.

@@ -43,16 +43,16 @@ function count() {
 async function compare() {
   const both = pair();
   const [before, after] = both.map((it) => it.evaluation_id);
-  const told = await latestComparison(`evaluations/${after}/comparison?baseline=${before}`);
-  if (!told) return;
-  compared = { told, both };
+  const result = await latestComparison(`evaluations/${after}/comparison?baseline=${before}`);
+  if (!result) return;
+  compared = { result, both };
   showComparison();
   byId("comparison").querySelector("h2").focus();
 }
 
 function showComparison() {
-  const { told, both } = compared;
-  comparison.show(told, both, reportOf(both[1], `&baseline=${both[0].evaluation_id}`));
+  const { result, both } = compared;
+  comparison.show(result, both, reportOf(both[1], `&baseline=${both[0].evaluation_id}`));
 }
 
 function row(it) {

@@ -4,16 +4,16 @@ import { h, link } from "./dom.mjs";
 import { list } from "./grades.mjs";
 import { score, t } from "./words.mjs";
 
-const TOLD_ELSEWHERE = new Set(["thresholds", "action", "citations", "answer", "stopped_by", "generator", "grades"]);
+const SHOWN_ELSEWHERE = new Set(["thresholds", "action", "citations", "answer", "stopped_by", "generator", "grades"]);
 
-/** The detail of one step; what is known and empty is not told. */
+/** The detail of one step; what is known and empty is left out. */
 export function details(detail) {
   const known = Object.entries(detail).filter(([, value]) => value !== null && value?.length !== 0);
-  const told = known.map(([name, value]) => {
+  const parts = known.map(([name, value]) => {
     if (name === "critique") return section(name, [value], detail);
-    return section(name, value, detail) ?? (TOLD_ELSEWHERE.has(name) ? short(name, value) : raw(name, value));
+    return section(name, value, detail) ?? (SHOWN_ELSEWHERE.has(name) ? short(name, value) : raw(name, value));
   });
-  return told.some(Boolean) ? told : [h("p", { class: "soft nothing" }, t("nothingFound"))];
+  return parts.some(Boolean) ? parts : [h("p", { class: "soft nothing" }, t("nothingFound"))];
 }
 
 function section(name, value, all) {
@@ -83,8 +83,8 @@ function round(it) {
 
 function short(name, value) {
   if (Array.isArray(value) || value === null) return null;
-  const told = typeof value === "object" ? Object.entries(value).map(([key, it]) => `${key} ${score(it)}`).join(" · ") : value;
-  const said = name === "action" ? t(`action.${value}`) : name === "stopped_by" ? t(`stopped.${value}`) : String(told);
+  const text = typeof value === "object" ? Object.entries(value).map(([key, it]) => `${key} ${score(it)}`).join(" · ") : value;
+  const said = name === "action" ? t(`action.${value}`) : name === "stopped_by" ? t(`stopped.${value}`) : String(text);
   return h("p", { class: "short" }, h("span", { class: "soft" }, `${t(name)}: `), said);
 }
 

@@ -11,7 +11,7 @@ export function render(run) {
   if (!run.answer || shown === run.drawing) return;
   shown = run.drawing;
   const { models, usage, stopped_by: stopped, workflow } = run.answer;
-  const told = [
+  const rows = [
     ["workflow", workflow],
     ["stopped_by", t(`stopped.${stopped}`)],
     ["total", ms(run.span)],
@@ -23,6 +23,6 @@ export function render(run) {
     ["run", run.id],
     ["thread", run.thread],
   ];
-  const pairs = told.filter(([, value]) => value !== null && value !== "");
+  const pairs = rows.filter(([, value]) => value !== null && value !== "");
   put(byId("facts"), ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, t(name)), h("dd", {}, String(value)))));
 }

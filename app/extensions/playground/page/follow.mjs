@@ -4,14 +4,14 @@ import { Problem, call, events } from "./api.mjs";
 
 const MOST_TRIES = 6;
 
-/** What passes: a gateway without its service, or too much asked at once. */
+/** What passes: a gateway without its service, or a service under load. */
 const passes = (error) => !(error instanceof Problem) || error.status >= 500 || error.status === 429;
 
 /**
- * Takes in the events; a connection that breaks is taken up where it broke. `told` hears of each
+ * Takes in the events; a connection that breaks is taken up where it broke. `notify` hears of each
  * event and of each change. Throws where it is refused.
  */
-export async function follow(run, first, signal, told) {
+export async function follow(run, first, signal, notify) {
   let response = first;
   let lost = "connectionLost";
   for (let tries = 0; !run.done && tries <= MOST_TRIES; tries += 1) {
@@ -26,7 +26,7 @@ export async function follow(run, first, signal, told) {
         run.apply(event);
         run.broken = false;
         tries = 0;
-        told(event);
+        notify(event);
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -36,9 +36,9 @@ export async function follow(run, first, signal, told) {
     if (run.done) break;
     if (!run.id) throw new TypeError("nothing came");
     run.broken = true;
-    told();
+    notify();
     if (tries < MOST_TRIES) await new Promise((later) => setTimeout(later, 200 * 2 ** tries));
   }
   if (!run.done) Object.assign(run, { done: true, lost });
-  told();
+  notify();
 }

@@ -1,7 +1,7 @@
 /** The chosen workflow as a drawing that lights up while a run goes through it. */
 
 import { byId, put, svg } from "./dom.mjs";
-import { inspected } from "./flow.mjs";
+import { inspected } from "./inspector.mjs";
 import { layout } from "./layout.mjs";
 import { parse } from "./mermaid.mjs";
 import * as prompts from "./prompts.mjs";
@@ -126,7 +126,7 @@ function node(id, cell) {
   return { ...state, time, group: svg("g", { class: "node", "data-node": id, ...on }, box, name, time) };
 }
 
-/** What the visits of a node told, below the drawing. */
+/** What the visits of a node found, below the drawing. */
 function inspect(id, event) {
   event?.preventDefault();
   const visits = (drawn.run?.steps ?? []).filter((step) => step.node === id);

@@ -2,33 +2,42 @@
 
 import { Problem, hasKey, read, setKey } from "./api.mjs";
 import * as asking from "./asking.mjs";
-import * as diff from "./diff.mjs";
 import * as documents from "./documents.mjs";
 import { byId, h, put } from "./dom.mjs";
-import * as evaluations from "./evaluations.mjs";
-import * as graph from "./graph.mjs";
 import * as options from "./options.mjs";
 import * as pictures from "./pictures.mjs";
+import * as questions from "./questions.mjs";
 import * as reader from "./reader.mjs";
-import * as runs from "./runs.mjs";
-import * as share from "./share.mjs";
+import * as sources from "./sources.mjs";
+import * as uploads from "./uploads.mjs";
 import * as words from "./words.mjs";
 
 const { t } = words;
-const EXAMPLES = [
-  "What does the upper threshold decide?",
-  "When is the web searched?",
-  "Who won the football World Cup of 1998?",
-  "上阈值决定什么？",
-];
 const THEME = "selfcrag-theme";
 const VIEWS = ["ask", "runs", "documents", "evaluations"];
 const WITHIN = { diff: "runs", document: "documents" };
+// What the first look needs none of is loaded when it is used.
+const LATER = {
+  diff: () => import("./diff.mjs"),
+  evaluations: () => import("./evaluations.mjs"),
+  graph: () => import("./graph.mjs"),
+  runs: () => import("./runs.mjs"),
+  share: () => import("./share.mjs"),
+  versus: () => import("./versus.mjs"),
+};
+const loaded = {};
 
-let workflows = [];
+let offered = { workflows: [], default: null, language_model: false };
 
-const named = (name) => workflows.find((it) => it.name === name);
+const named = (name) => offered.workflows.find((it) => it.name === name);
 const selected = () => named(byId("workflow").value);
+
+async function later(name) {
+  if (loaded[name]) return loaded[name];
+  const [module] = await Promise.all([LATER[name](), words.learn()]);
+  if (!loaded[name]) module.wire?.(name === "share" ? asking.current : failed);
+  return (loaded[name] = module);
+}
 
 function failed(error) {
   if (error.name === "AbortError") return;
@@ -38,7 +47,7 @@ function failed(error) {
 
 /** Also where the key that is kept opens nothing. */
 function askForKey({ status }) {
-  if (status !== 401 && !(status === 403 && hasKey() && !workflows.length)) return;
+  if (status !== 401 && !(status === 403 && hasKey() && !offered.workflows.length)) return;
   byId("key-form").hidden = false;
   byId("key").focus();
 }
@@ -54,26 +63,34 @@ async function route() {
   }
   byId("diff").hidden = name !== "diff" || !value;
   byId("trouble").hidden = true;
+  uploads.place(view);
+  if (name !== "document" && byId("reader").open) byId("reader").close();
   if (name === "run" && value) await asking.open(value);
-  else if (view === "runs") await Promise.all([runs.load(), name === "diff" && value && diff.show(...value.split(","))]);
-  else if (view === "evaluations") await evaluations.load();
+  else if (name === "compare" && value) await (await later("versus")).open(value.split(","));
+  else if (view === "runs") await showRuns(name === "diff" && value);
+  else if (view === "evaluations") await (await later("evaluations")).load();
   else if (view === "documents") {
     await documents.load();
     if (value) await reader.open(value);
   }
 }
 
+async function showRuns(pair) {
+  const [runs, diff] = await Promise.all([later("runs"), pair && later("diff")]);
+  await Promise.all([runs.load(), pair && diff.show(...pair.split(","))]);
+}
+
 const go = () => route().catch(failed);
 
 async function begin() {
-  const told = await read("workflows?xray=1");
-  workflows = told.workflows;
+  offered = await read("workflows?xray=1");
   const select = byId("workflow");
-  put(select, ...workflows.map((it) => h("option", { value: it.name }, it.name)));
-  select.value = told.default;
+  put(select, ...offered.workflows.map((it) => h("option", { value: it.name }, it.name)));
+  select.value = offered.default;
   await documents.offer().catch(failed);
   await speak();
   await route();
+  await offerQuestions();
 }
 
 /** Says everything in the chosen language. */
@@ -81,23 +98,44 @@ async function speak() {
   words.say();
   byId("language").textContent = words.current() === "zh" ? "English" : "中文";
   byId("language").lang = words.current() === "zh" ? "en" : "zh-CN";
-  if (!workflows.length) return;
-  await words.learn();
-  options.build(selected().context_schema, (count) => {
-    byId("changed").textContent = count ? t("changed", count) : "";
-  });
-  runs.render();
-  documents.render();
-  evaluations.render();
+  if (!offered.workflows.length) return;
+  if (!byId("welcome").checkVisibility() || byId("options").open) await words.learn();
   describe();
+  loaded.runs?.render();
+  documents.render();
+  loaded.evaluations?.render();
+  loaded.versus?.draw();
   asking.redraw();
 }
 
+/** Where documents cannot be listed there are none to ask about. */
+const offerQuestions = () => byId("welcome").hidden || questions.load().catch(() => {});
+
+/** The form of the options, and what the chosen workflow does. */
 function describe() {
+  const changed = (count) => (byId("changed").textContent = count ? t("changed", count) : "");
+  options.build(selected().context_schema, changed, offered.language_model);
+  showWorkflow();
+}
+
+function showWorkflow() {
   const { name, description } = selected();
   byId("workflow-about").textContent = words.said("WORKFLOWS", name, description);
   const isFree = !asking.current() || asking.current().done;
-  if (isFree && !byId("graph-view").hidden) graph.draw(selected());
+  if (isFree && !byId("graph-view").hidden) later("graph").then((graph) => graph.draw(selected())).catch(failed);
+}
+
+function drawGraph(run) {
+  later("graph").then((graph) => graph.render(run, named(run.workflow))).catch(failed);
+}
+
+/** The question that is typed, or the one that was answered, by the baseline and by the best workflow. */
+async function compare(run = null) {
+  const question = run?.question ?? byId("question").value.trim();
+  if (!question) return byId("question").focus();
+  const versus = await later("versus");
+  if (!run) byId("question").value = "";
+  await versus.ask(question, offered.default, run);
 }
 
 function theme(wanted) {
@@ -119,22 +157,24 @@ function wireAsking() {
     asking.ask();
   });
   addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !event.isComposing && !byId("reader").open) asking.cancel();
+    if (event.key !== "Escape" || event.isComposing) return;
+    if (byId("reader").open) return byId("reader").close();
+    asking.cancel();
+    loaded.versus?.cancel();
   });
   clicked("cancel", asking.cancel);
-  byId("workflow").addEventListener("change", describe);
+  byId("workflow").addEventListener("change", showWorkflow);
+  byId("options").addEventListener("toggle", async () => byId("options").open && (await words.learn(), describe()));
   clicked("full-graph", () => {
     const shows = byId("graph-view").hidden;
     byId("graph-view").hidden = !shows;
     byId("flow").hidden = shows;
     byId("full-graph").setAttribute("aria-pressed", String(shows));
-    if (shows) graph.draw(asking.current() ? named(asking.current().workflow) : selected());
     asking.draw();
   });
-  const examples = EXAMPLES.map((it) =>
-    h("button", { type: "button", class: "example", lang: /[一-鿿]/.test(it) ? "zh-CN" : "en" }, it),
-  );
-  put(byId("examples"), ...examples);
+  clicked("compare-question", () => compare().catch(failed));
+  clicked("compare-run", () => compare(asking.current()).catch(failed));
+  for (const id of ["copy-answer", "copy-link", "export"]) clicked(id, () => later("share").then((share) => share.act(id)).catch(failed));
   clicked("examples", (event) => {
     if (!event.target.classList.contains("example")) return;
     byId("question").value = event.target.textContent;
@@ -145,7 +185,7 @@ function wireAsking() {
 function wire() {
   clicked("language", () => {
     words.choose(words.current() === "zh" ? "en" : "zh");
-    speak().catch(failed);
+    speak().then(offerQuestions).catch(failed);
   });
   clicked("theme", () => {
     const wanted = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
@@ -160,11 +200,15 @@ function wire() {
     byId("key-form").hidden = true;
     begin().catch(failed);
   });
-  asking.wire({ named, failed, askForKey });
+  asking.wire({ named, failed, askForKey, drawGraph });
   wireAsking();
-  for (const part of [runs, documents, evaluations, reader]) part.wire(failed);
+  for (const part of [documents, reader, sources]) part.wire(failed);
   pictures.wire();
-  share.wire(asking.current);
+  uploads.wire(failed, async () => {
+    await documents.offer();
+    await Promise.all([byId("documents-view").hidden || documents.load(), offerQuestions()]);
+  });
+  byId("collection").addEventListener("change", offerQuestions);
   addEventListener("hashchange", go);
 }
 

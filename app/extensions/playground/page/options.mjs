@@ -5,12 +5,14 @@ import { said, t } from "./words.mjs";
 
 let fields = []; // {pointer, path, value(), reset(), item, error}
 
-/** Builds the form; what was set before is kept. */
-export function build(schema, changed) {
+const NEEDS_MODEL = new Set(["best"]);
+
+/** Builds the form; what was set before is kept. Without a language model, presets that need one are closed. */
+export function build(schema, changed, hasModel) {
   const kept = fields.length ? given() : {};
   fields = [];
   put(byId("fields"), ...groups(schema, kept));
-  presets(changed);
+  presets(changed, hasModel);
   byId("fields").oninput = () => count(changed);
   byId("option-filter").oninput = filter;
   byId("option-reset").onclick = () => {
@@ -79,14 +81,15 @@ function filter() {
 }
 
 /** The presets as cards; the one that is chosen fills what is left unset. */
-function presets(changed) {
+function presets(changed, hasModel) {
   const preset = fields.find(({ path }) => path.join() === "preset");
   const cards = [...preset.input.options].map(({ value }) => {
-    const input = h("input", { type: "radio", name: "preset-card", value, checked: preset.input.value === value, onchange: () => {
+    const isClosed = NEEDS_MODEL.has(value) && !hasModel;
+    const input = h("input", { type: "radio", name: "preset-card", value, disabled: isClosed, checked: preset.input.value === value, onchange: () => {
       preset.set(value);
       count(changed);
     } });
-    return h("label", { class: "preset" }, input, h("b", {}, t(`preset.${value}`)), h("span", { class: "help" }, t(`preset.${value}.hint`)));
+    return h("label", { class: "preset" }, input, h("b", {}, t(`preset.${value}`)), h("span", { class: "help" }, t(isClosed ? "preset.needsModel" : `preset.${value}.hint`)));
   });
   put(byId("presets"), h("fieldset", { class: "presets" }, h("legend", {}, t("presets")), ...cards));
   const { reset } = preset;
@@ -140,12 +143,12 @@ function field(path, schema, kept) {
 }
 
 function helpOf(name, schema, kind, isNullable) {
-  const told = [said("HELP", name, schema.description)];
+  const parts = [said("HELP", name, schema.description)];
   const least = kind.minimum ?? kind.exclusiveMinimum;
-  if (least !== undefined) told.push(t("from", least, kind.maximum));
-  if (kind.type === "array") told.push(t("oneALine"), (kind.items.enum ?? []).join(", "));
-  else if (!isNullable) told.push(t("isDefault", String(schema.default)));
-  return told.join(" ");
+  if (least !== undefined) parts.push(t("from", least, kind.maximum));
+  if (kind.type === "array") parts.push(t("oneALine"), (kind.items.enum ?? []).join(", "));
+  else if (!isNullable) parts.push(t("isDefault", String(schema.default)));
+  return parts.join(" ");
 }
 
 function controlOf(kind, initial, isNullable, attributes) {

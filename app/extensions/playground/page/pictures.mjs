@@ -4,7 +4,7 @@ import { call } from "./api.mjs";
 import { byId, h } from "./dom.mjs";
 import { t } from "./words.mjs";
 
-/** With its caption; asked for by the page itself, for a key travels in a header. */
+/** With its caption; fetched by the page itself, for a key travels in a header. */
 export function picture({ url, caption, title }) {
   const alt = caption || title;
   const image = h("img", { alt });
@@ -23,7 +23,7 @@ async function dataUrl(response) {
 
 /** Names the chosen image beside the question; pressed, the name takes it away. */
 export function wire() {
-  byId("image").onchange = tellChosen;
+  byId("image").onchange = showChosen;
   byId("attached").onclick = () => {
     clear();
     byId("question").focus();
@@ -32,10 +32,10 @@ export function wire() {
 
 export function clear() {
   byId("image").value = "";
-  tellChosen();
+  showChosen();
 }
 
-function tellChosen() {
+function showChosen() {
   const name = byId("image").files[0]?.name;
   byId("attached").hidden = !name;
   byId("attached").textContent = name ? `${name} ×` : "";

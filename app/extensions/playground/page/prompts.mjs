@@ -1,16 +1,16 @@
-/** What a run's steps sent to language models, asked for once somebody looks. */
+/** What a run's steps sent to language models, fetched once somebody looks. */
 
 import { read } from "./api.mjs";
 import { h } from "./dom.mjs";
 import { knows, ms, t } from "./words.mjs";
 
 const MOST_KEPT = 4;
-const kept = new Map(); // run id -> {steps: as many as were told when it was asked for, prompts}
+const kept = new Map(); // run id -> {steps: as many as there were when they were fetched, prompts}
 
 function promptsOf(run) {
   const known = kept.get(run.id);
   if (known && known.steps >= run.log.length) return known.prompts;
-  const prompts = read(`runs/${run.id}/prompts`).then((told) => told.prompts);
+  const prompts = read(`runs/${run.id}/prompts`).then((body) => body.prompts);
   prompts.catch(() => kept.delete(run.id));
   if (kept.size >= MOST_KEPT) kept.clear();
   kept.set(run.id, { steps: run.log.length, prompts });

@@ -1,44 +1,98 @@
-/** The reader: a document's text over the page, with the part lit that a source names. */
+/** The reader: a document beside the answer, with the quoted words marked. */
 
-import { latestOf } from "./api.mjs";
+import { latestOf, read } from "./api.mjs";
 import { byId, h, put } from "./dom.mjs";
 import { bytes, t } from "./words.mjs";
 
+const BESIDE = matchMedia("(min-width: 1100px)");
+const BEFORE = 60; // characters shown before the first mark where there is little room
 const latest = latestOf();
+let opener = null;
 
-/** Opens the document of a part; a part's id begins with its document's. */
-export async function open(id) {
-  const told = await latest(`documents/${encodeURIComponent(id.split("-")[0])}`);
-  if (!told) return;
+const pathOf = (id) => `documents/${encodeURIComponent(id.split("-")[0])}`;
+
+/** Where a part stands in its document's text, in characters; a part may be several blocks. */
+function partOf({ blocks }, id) {
   const [first, last] = id.split("..");
-  const from = told.blocks.findIndex((it) => it.id === first);
+  const from = blocks.findIndex((it) => it.id === first);
   const to = last ? from + Number(last) - Number(first.split("-")[2]) : from;
-  const [start, end] = [told.blocks[from]?.start ?? 0, told.blocks[to]?.end ?? 0];
-  const signs = Array.from(told.text);
-  const [before, part, after] = [[0, start], [start, end], [end]].map((at) => signs.slice(...at).join(""));
-  const lit = h("mark", {}, part);
-  put(byId("reader-title"), told.title || told.source);
-  put(byId("reader-facts"), `${told.source} · ${t("chunks")} ${told.chunks} · ${bytes(told.bytes)}`);
-  put(byId("reader-text"), before, lit, after);
-  if (!byId("reader").open) byId("reader").showModal();
-  const text = byId("reader-text");
-  text.focus();
-  // Not by scrollIntoView, which moves the page below as well.
-  text.scrollTop += lit.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 3;
+  return [blocks[from]?.start ?? 0, blocks[to]?.end ?? 0];
 }
 
-/** A link to a document opens it over what is shown; closed, the address is of the page below. */
+/** The text of a part. */
+export async function passage(id) {
+  const document = await read(pathOf(id));
+  return Array.from(document.text).slice(...partOf(document, id)).join("");
+}
+
+/** Where each of the words stands in a text: [[start, end]], in order and without overlaps. */
+export function places(text, words) {
+  const found = words.filter(Boolean).map((it) => new RegExp(it.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&").replace(/\s+/g, "\\s+")).exec(text));
+  const sorted = found.filter(Boolean).map((it) => [it.index, it.index + it[0].length]).sort((a, b) => a[0] - b[0]);
+  return sorted.filter(([start], at) => !at || start >= sorted[at - 1][1]);
+}
+
+/** A text with its marks; a short one begins shortly before the first. */
+export function marked(text, marks, { isShort = false } = {}) {
+  const first = isShort && marks.length ? Math.max(0, marks[0][0] - BEFORE) : 0;
+  const pieces = first ? ["… "] : [];
+  let at = first;
+  for (const [start, end] of marks) {
+    pieces.push(text.slice(at, start), h("mark", {}, text.slice(start, end)));
+    at = end;
+  }
+  return [...pieces, text.slice(at)];
+}
+
+/** Opens the document of a part; a part's id begins with its document's. In it `words` are marked, else `strip`. */
+export async function open(id, words = [], strip = "") {
+  const document = await latest(pathOf(id));
+  if (!document) return;
+  const [start, end] = partOf(document, id);
+  const signs = Array.from(document.text);
+  const [before, part, after] = [[0, start], [start, end], [end]].map((at) => signs.slice(...at).join(""));
+  const quoted = places(part, words);
+  const marks = quoted.length ? quoted : places(part, [strip]);
+  const lit = h("span", { class: "part-read" }, ...marked(part, marks.length ? marks : [[0, part.length]]));
+  const facts = `${document.source} · ${t("chunks")} ${document.chunks} · ${bytes(document.bytes)}`;
+  fill(document.title || document.source, facts, [before, lit, after]);
+}
+
+/** Shows a text that is no document of the service. */
+export function show({ title, facts, text, marks }) {
+  fill(title || facts, facts, marked(text, marks));
+}
+
+function fill(title, facts, pieces) {
+  put(byId("reader-title"), title);
+  put(byId("reader-facts"), facts);
+  put(byId("reader-text"), ...pieces);
+  const { activeElement } = document;
+  if (!byId("reader").open) {
+    opener = activeElement;
+    if (BESIDE.matches) byId("reader").show();
+    else byId("reader").showModal();
+  }
+  const text = byId("reader-text");
+  text.focus();
+  const lit = text.querySelector("mark");
+  // Not by scrollIntoView, which moves the page as well.
+  if (lit) text.scrollTop += lit.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 3;
+}
+
+/** A link to a document opens it beside what is shown; closed, the focus is where it was. */
 export function wire(failed) {
+  const box = byId("reader");
   document.addEventListener("click", (event) => {
     const address = event.target.closest?.("a[href^='#document=']")?.getAttribute("href");
     if (!address || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     open(address.slice("#document=".length)).catch(failed);
   });
-  byId("reader").addEventListener("click", (event) => {
-    if (event.target === byId("reader")) byId("reader").close();
-  });
-  byId("reader").addEventListener("close", () => {
+  byId("reader-close").onclick = () => box.close();
+  box.addEventListener("click", (event) => event.target === box && box.close());
+  box.addEventListener("close", () => {
+    if (opener?.isConnected) opener.focus({ preventScroll: true });
     if (location.hash.startsWith("#document=")) location.hash = "documents";
   });
 }

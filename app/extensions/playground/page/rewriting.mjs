@@ -11,7 +11,7 @@ function sentences(text) {
 }
 
 /** Citations are added to what stays. */
-const bare = (text) => text.replace(/\s?\[\d{1,3}\]/g, "").trim();
+export const bare = (text) => text.replace(/\s?\[\d{1,3}\]/g, "").trim();
 const same = (a, b) => bare(a) === bare(b);
 
 /**
@@ -67,13 +67,13 @@ export function show(box, pieces) {
 
 /** What was changed, by its place in the whole new draft, in characters: {removed: [{at, text}], added: [[start, end]]}. */
 export function changes(before, now) {
-  const told = { removed: [], added: [] };
+  const found = { removed: [], added: [] };
   let at = 0;
   for (const { kind, text } of joined(before, now, true)) {
     const end = at + Array.from(text).length;
-    if (kind === "removed") told.removed.push({ at, text });
-    if (kind === "added") told.added.push([at, end]);
+    if (kind === "removed") found.removed.push({ at, text });
+    if (kind === "added") found.added.push([at, end]);
     if (kind !== "removed") at = end;
   }
-  return told;
+  return found;
 }

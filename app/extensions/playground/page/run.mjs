@@ -18,7 +18,7 @@ export class Run {
     this.drawing = {}; // another one: everything is drawn anew
   }
 
-  /** Takes in an event; one that was taken in before changes nothing. `at` is told of stored ones. */
+  /** Takes in an event; one that was taken in before changes nothing. `at` comes with stored ones. */
   apply({ id, name, data, at = data.at_ms }) {
     if (id <= this.last) return;
     this.last = id;
@@ -66,22 +66,22 @@ const TAKE = {
     else end(run, node, data);
   },
   progress(run, { step, done, total, item }) {
-    const told = run.progress.get(step) ?? { items: [] };
-    Object.assign(told, { done, total });
-    told.items.push(item);
-    run.progress.set(step, told);
+    const going = run.progress.get(step) ?? { items: [] };
+    Object.assign(going, { done, total });
+    going.items.push(item);
+    run.progress.set(step, going);
     run.version += 1;
   },
   token(run, { round, text }) {
-    const told = run.rounds.get(round) ?? { round, text: "", reason: null };
-    told.text += text;
-    run.rounds.set(round, told);
+    const draft = run.rounds.get(round) ?? { round, text: "", reason: null };
+    draft.text += text;
+    run.rounds.set(round, draft);
   },
   retract(run, { round, reason }) {
-    const told = run.rounds.get(round) ?? { round, text: "" };
+    const draft = run.rounds.get(round) ?? { round, text: "" };
     // The number may come again: what is struck through keeps its place under a name of its own.
     run.rounds.delete(round);
-    run.rounds.set(`${round}.${run.rounds.size}`, { ...told, reason });
+    run.rounds.set(`${round}.${run.rounds.size}`, { ...draft, reason });
   },
   answer(run, data) {
     run.answer = data;

@@ -2,14 +2,17 @@
 
 import { isQuoted } from "./answer.mjs";
 import { byId } from "./dom.mjs";
+import { inOrder, numbering, renumbered } from "./sources.mjs";
 import { score, t } from "./words.mjs";
 
 /** The answer with its verdict and sources, as Markdown. */
 export function markdown(run) {
-  const { answer, verdict, action, citations } = run.answer;
-  const said = isQuoted(run.answer) ? quotation(answer, "") : answer;
+  const { verdict, action } = run.answer;
+  const numbers = numbering(run.answer);
+  const text = renumbered(run.answer, numbers);
+  const said = isQuoted(run.answer) ? quotation(text, "") : text;
   const judged = [t(`verdict.${verdict}`), action && t(`action.${action}`)].filter(Boolean).join(" · ");
-  const sources = citations.map((it) => `${it.n}. ${escaped(it.title || it.source)} (${escaped(it.source)}, ${score(it.score)})\n\n${quotation(it.text, "   ")}`);
+  const sources = inOrder(run.answer, numbers).map((it) => `${it.number}. ${escaped(it.title || it.source)} (${escaped(it.source)}, ${score(it.score)})\n\n${quotation(it.text, "   ")}`);
   const parts = [`# ${escaped(run.question)}`, said, `*${judged}*`, sources.length && `## ${t("citations")}`, ...sources];
   return `${parts.filter(Boolean).join("\n\n")}\n`;
 }
@@ -17,16 +20,24 @@ export function markdown(run) {
 const quotation = (text, indent) => text.split("\n").map((line) => `${indent}> ${line}`).join("\n");
 const escaped = (text) => text.replace(/[\\`*_[\]<>#]/g, "\\$&").replace(/\n/g, " ");
 
-/** Makes the buttons below an answer work; `current` tells the run that is shown. */
-export function wire(current) {
-  byId("copy-answer").onclick = () => copy(current().answer.answer);
-  byId("copy-link").onclick = () => copy(new URL(`#run=${current().id}`, location.href).href);
-  byId("export").onclick = () => save(markdown(current()), `${current().id.slice(0, 8)}.md`, "text/markdown");
+let current = () => null;
+
+/** `run` is what gives the run that is shown. */
+export function wire(run) {
+  current = run;
+}
+
+/** What a button below the answer does. */
+export function act(id) {
+  const run = current();
+  if (id === "copy-answer") return copy(renumbered(run.answer));
+  if (id === "copy-link") return copy(new URL(`#run=${run.id}`, location.href).href);
+  return save(markdown(run), `${run.id.slice(0, 8)}.md`, "text/markdown");
 }
 
 async function copy(text) {
   await navigator.clipboard.writeText(text).catch(() => selected(text));
-  byId("told").textContent = t("copied");
+  byId("copied").textContent = t("copied");
 }
 
 /** Where the clipboard is closed to scripts, as over plain HTTP. */

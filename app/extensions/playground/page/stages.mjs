@@ -1,6 +1,6 @@
 /** The stages that a run goes through: which steps belong to each, and what it came to in words. */
 
-import { score, t } from "./words.mjs";
+import { ms, score, t } from "./words.mjs";
 
 const STEPS = {
   question: ["prepare", "decide_retrieval"],
@@ -48,43 +48,45 @@ function timed({ name, steps }) {
 export const kept = (strips) => (strips ?? []).filter((it) => it.kept).length;
 export const best = (documents) => Math.max(...documents.map((it) => it.score));
 
-/** What the steps of a stage told under a name; the latest word. */
-const told = (stage, name) => stage.steps.findLast((step) => name in step.detail)?.detail[name];
+/** The latest value of a name among the outputs of a stage. */
+const latest = (stage, name) => stage.steps.findLast((step) => name in step.detail)?.detail[name];
+
+const revised = (rounds) => t(rounds.length === 2 ? "said.revisedOnce" : "said.revised", rounds.length - 1);
 
 const SAID = {
   question(stage, run) {
-    const decided = told(stage, "retrieval");
+    const decided = latest(stage, "retrieval");
     return [
       t("said.read"),
       run.found.standalone_question && t("said.alone"),
       decided && t(decided.decision ? "said.needed" : "said.notNeeded"),
     ];
   },
-  retrieve: (stage) => [told(stage, "documents") && t("said.retrieved", told(stage, "documents").length)],
+  retrieve: (stage) => [latest(stage, "documents") && t("said.retrieved", latest(stage, "documents").length)],
   grade(stage, run) {
-    const documents = told(stage, "documents");
+    const documents = latest(stage, "documents");
     if (!documents) return [];
     const { thresholds, action } = run.found;
     const hold = thresholds && documents.filter((it) => it.score >= thresholds.upper).length;
     return [t("said.graded", documents.length), thresholds && t("said.hold", hold), action && t(`said.${action}`)];
   },
   refine(stage) {
-    const strips = told(stage, "strips");
+    const strips = latest(stage, "strips");
     return strips ? [t("said.strips", strips.length), t("said.kept", kept(strips))] : [];
   },
   web(stage, run) {
-    const pages = told(stage, "web_results");
-    const strips = told(stage, "strips");
+    const pages = latest(stage, "web_results");
+    const strips = latest(stage, "strips");
     const isDown = (run.found.degraded ?? []).some((it) => it.component === "web_search");
     return [
-      told(stage, "rewritten_query") && t("said.searched", told(stage, "rewritten_query")),
+      latest(stage, "rewritten_query") && t("said.searched", latest(stage, "rewritten_query")),
       isDown ? t("said.webDown") : pages && t("said.pages", pages.length),
       strips && t("said.kept", kept(strips)),
     ];
   },
   draft(stage, run) {
-    const drafts = (told(stage, "candidates") ?? []).filter((it) => it.answer);
-    const writer = told(stage, "generator") ?? run.answer?.models.generator;
+    const drafts = (latest(stage, "candidates") ?? []).filter((it) => it.answer);
+    const writer = latest(stage, "generator") ?? run.answer?.models.generator;
     if (run.found.stopped_by === "no_evidence") return [t("said.abstained")];
     return [
       drafts.length > 1 && t("said.drafts", drafts.length),
@@ -96,7 +98,7 @@ const SAID = {
     const last = rounds.at(-1);
     if (!last) return [];
     return [
-      rounds.length > 1 && t("said.revised", rounds.length - 1),
+      rounds.length > 1 && revised(rounds),
       last.support !== null && t("said.support", last.support.toFixed(2)),
       t(last.accepted ? "said.accepted" : "said.rejected"),
     ];
@@ -110,6 +112,20 @@ export function said(stage, run) {
     return t(`doing.${stage.name}`) + (going ? ` ${t("doneOf", going.done, going.total)}` : "");
   }
   return (SAID[stage.name]?.(stage, run) ?? []).filter(Boolean).join(" · ") || t(`flow.${stage.name}`);
+}
+
+/** The whole run in a line. */
+export function brief(run, stages) {
+  const has = (name) => stages.some((stage) => stage.name === name);
+  const { documents, strips, critique, degraded } = run.found;
+  const isDown = (degraded ?? []).some((it) => it.component === "web_search");
+  return [
+    has("grade") && documents && t("said.graded", documents.length),
+    has("web") && t(isDown ? "said.webDown" : "brief.web"),
+    strips?.length && t("said.kept", kept(strips)),
+    critique?.length > 1 && revised(critique),
+    ms(run.span),
+  ].filter(Boolean).join(" · ");
 }
 
 /** What the stage was given, in words. */

@@ -1,6 +1,6 @@
 /** What if: the passages between thresholds that can be dragged, and the action they would make. */
 
-import { h, put, setVars } from "./dom.mjs";
+import { h, put } from "./dom.mjs";
 import { field, range, recolour } from "./grades.mjs";
 import { score, t } from "./words.mjs";
 
@@ -39,7 +39,7 @@ export function board(box, run, forked) {
   put(box, drawn.plot, ...sliders(drawn, passages, rows, bounds, forked));
 }
 
-/** Passages graded so far: their grades are told as they come, their titles were found before. */
+/** Passages graded so far: their grades come one by one, their titles were found before. */
 function falling(going, found = []) {
   const known = new Map(found.map((it) => [it.id, it]));
   return (going?.items ?? []).map((item) => ({ title: item.id, source: "", ...known.get(item.id), score: item.score }));
@@ -47,18 +47,18 @@ function falling(going, found = []) {
 
 function sliders(drawn, passages, rows, bounds, forked) {
   const now = { ...bounds };
-  const told = h("output", { class: "action" });
+  const outcome = h("output", { class: "action" });
   const hint = h("p", { class: "help" }, t("whatIf"));
   const again = h("button", { class: "primary small", onclick: () => forked({ upper: now.upper, lower: now.lower }) }, t("runFromHere"));
-  const offer = h("div", { class: "line offer", hidden: true }, told, again, h("p", { class: "help" }, t("runFromHint")));
+  const offer = h("div", { class: "line offer", hidden: true }, outcome, again, h("p", { class: "help" }, t("runFromHint")));
   const inputs = {};
   const moved = (name, value) => {
     now[name] = value;
     const other = name === "upper" ? "lower" : "upper";
     if (now.lower > now.upper) inputs[other].value = now[other] = value;
     const action = actionOf(rows, now);
-    told.className = `action ${action}`;
-    told.textContent = t("whatIfNow", t(`action.${action}`));
+    outcome.className = `action ${action}`;
+    outcome.textContent = t("whatIfNow", t(`action.${action}`));
     offer.hidden = now.upper === bounds.upper && now.lower === bounds.lower;
     recolour(drawn, now);
   };
@@ -79,7 +79,6 @@ function sliders(drawn, passages, rows, bounds, forked) {
       },
     });
   }
-  setVars(drawn.field, { least, most });
   drawn.field.append(inputs.lower, inputs.upper);
   return [hint, offer];
 }

@@ -30,9 +30,11 @@ export function t(key, ...values) {
 
 let chinese = null;
 
-/** Loads what is said in Chinese alone, where that is chosen. */
+/** Loads the Chinese for the service's own words, where that is chosen; true where it is new. */
 export async function learn() {
-  if (language === "zh") chinese ??= await import("./options_zh.mjs");
+  if (language !== "zh" || chinese) return false;
+  chinese = await import("./options_zh.mjs");
+  return true;
 }
 
 /** What the service says in English, in the chosen language where the page knows it. */
@@ -58,6 +60,9 @@ export const ms = (time) => (time >= 1000 ? `${(time / 1000).toFixed(1)} s` : `$
 
 export const score = (value) =>
   typeof value === "number" ? (value > 0 ? "+" : "") + value.toFixed(2).replace("-", "−") : "–";
+
+/** A probability in tenths; nothing where it is not known. */
+export const likely = (probability) => (typeof probability === "number" ? t("likely", Math.min(9, Math.max(1, Math.round(probability * 10)))) : "");
 
 export function bytes(size) {
   if (size < 1000) return `${size} B`;

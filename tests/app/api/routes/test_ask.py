@@ -18,6 +18,7 @@ ANSWER: dict[str, Any] = {
     "workflow": str,
     "answer": str,
     "verdict": str,
+    "confidence": (float, type(None)),
     "sentences": list,
     "missing": list,
     "citations": list,
@@ -51,7 +52,14 @@ CITATION = {
     "spans": list,
 }
 DOCUMENT = {"id": str, "title": str, "source": str, "origin": str, "score": NUMBER}
-STRIP = {"id": str, "document_id": str, "text": str, "score": NUMBER, "kept": bool}
+STRIP = {
+    "id": str,
+    "document_id": str,
+    "text": str,
+    "score": NUMBER,
+    "similarity": (float, type(None)),
+    "kept": bool,
+}
 TOKENS = {"llm_calls", "input_tokens", "output_tokens"}
 GRADING = {"grading_calls", "grading_tokens"}
 USAGE = TOKENS | GRADING | {"scored_pairs", "web_searches", "discarded_searches"}

@@ -40,7 +40,8 @@ def test_bodies_are_compressed_where_the_client_takes_it(service: Serving, accep
 
 
 def test_the_workflows_are_listed_with_their_fields(told: dict[str, Any]) -> None:
-    assert set(told) == {"workflows", "default"}
+    assert set(told) == {"workflows", "default", "language_model"}
+    assert told["language_model"] is False
     names = [workflow["name"] for workflow in told["workflows"]]
     assert names == ["rag", "crag", "self_rag", "self_crag", "illustrate"]
     assert told["default"] == "self_crag"
