@@ -39,9 +39,9 @@ class ClipEmbedder:
         self._precision = precision
         self._length = int(self._model.config.text_config.max_position_embeddings)
         self._side = int(self._model.config.vision_config.image_size)
-        told = _processing(folder)
-        self._mean = np.array(told.get("image_mean", MEAN), dtype=np.float32)
-        self._deviation = np.array(told.get("image_std", DEVIATION), dtype=np.float32)
+        processing = _processing(folder)
+        self._mean = np.array(processing.get("image_mean", MEAN), dtype=np.float32)
+        self._deviation = np.array(processing.get("image_std", DEVIATION), dtype=np.float32)
         self.dimensions = int(self._model.config.projection_dim)
         self.name = checkpoint.name_of(folder.resolve().name, checkpoint.weights_digest(folder))
 
@@ -86,8 +86,8 @@ class ClipEmbedder:
 
 def _processing(folder: Path) -> dict[str, Any]:
     file = folder / "preprocessor_config.json"
-    told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return told if isinstance(told, dict) else {}
+    config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _unit(vectors: torch.Tensor) -> Vectors:

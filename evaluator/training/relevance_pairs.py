@@ -3,14 +3,14 @@
 import random
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, count
 from typing import Literal
 
 from evaluator.data.hard_negatives import WordNeighbours, terms
 from evaluator.data.records import CHUNK_CHARS, Record
-from evaluator.data.synthetic.contrasts import Contrasts, entries, filled, versioned
+from evaluator.data.synthetic.contrasts import Contrast, Contrasts, entries, filled, versioned
 from evaluator.data.synthetic.wording import framed, is_brief, statement
 from evaluator.data.text import contains_answer, sentences
 
@@ -92,14 +92,8 @@ class Pairs:
         view: View = "whole"
         if not record.relevant or record.answers:  # else nothing tells which sentences answer
             (view,) = self._rng.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
-        titled, headed = (self._rng.random() < share for share in (TITLE_SHARE, HEADING_SHARE))
         same = (record.question, False, self._language, record.source)
-
-        def shown(other: Record, text: str) -> str:
-            names = [other.title if titled else "", self._heading(other, record) if headed else ""]
-            title = " › ".join(filter(None, names))
-            return f"{title}{TITLE_MARK}{text}" if title else text
-
+        shown = self._shown_for(record)
         if not record.relevant:
             text = self._viewed(record.passage, "whole", ())
             return [_pair(same, shown(record, text), "unanswerable", group)]
@@ -114,29 +108,50 @@ class Pairs:
             _pair(same, shown(other, self._beside(other, view)), kind, group)
             for kind, other in self._negatives(number, record)
         ]
+        pairs += [
+            _pair(same, shown(record, beside), "same passage", group)
+            for beside in self._of_same_passage(record, view)
+        ]
+        for twin in self._twins(record, text):
+            made = _pair(same, shown(record, twin.passage), twin.kind, group)
+            pairs.append(replace(made, question=twin.question))
+        return [positive, *pairs]
+
+    def _shown_for(self, record: Record) -> Callable[[Record, str], str]:
+        """How texts of a question are shown: under their title, a heading, both or neither."""
+        titled, headed = (self._rng.random() < share for share in (TITLE_SHARE, HEADING_SHARE))
+
+        def shown(other: Record, text: str) -> str:
+            names = [other.title if titled else "", self._heading(other, record) if headed else ""]
+            title = " › ".join(filter(None, names))
+            return f"{title}{TITLE_MARK}{text}" if title else text
+
+        return shown
+
+    def _of_same_passage(self, record: Record, view: View) -> Iterator[str]:
+        """Sentences beside the answer, and what another question about it is answered with."""
         parts = sentences(record.passage)
         rest = [p for p in parts if len(p) > 15 and not contains_answer(p, record.answers)]
         if view != "whole" and len(parts) >= 3 and rest:
-            neighbour = self._rng.choice(rest)
-            pairs.append(_pair(same, shown(record, neighbour), "same passage", group))
+            yield self._rng.choice(rest)
         if view == "statement" and (stated := self._stated_beside(record)):
-            pairs.append(_pair(same, shown(record, stated), "same passage", group))
-        if record.answers:
-            twins = self._contrasts.of(
-                record.question, text, record.answers, sorted(self._names[record.passage])
-            )
-            for twin in self._rng.sample(twins, min(TWINS, len(twins))):
-                text = shown(record, twin.passage)
-                made = replace(_pair(same, text, twin.kind, group), question=twin.question)
-                pairs.append(made)
-        return [positive, *pairs]
+            yield stated
+
+    def _twins(self, record: Record, text: str) -> list[Contrast]:
+        """Made wrong twins of the answering text, TWINS at most."""
+        if not record.answers:
+            return []
+        names = sorted(self._names[record.passage])
+        twins = self._contrasts.of(record.question, text, record.answers, names)
+        return self._rng.sample(twins, min(TWINS, len(twins)))
 
     def _heading(self, other: Record, record: Record) -> str:
         """A question about the passage, the one that is asked if it is about it, or its words."""
-        asked = [record] if other.passage == record.passage else self._asked.get(other.passage)
-        if not asked:
+        same = other.passage == record.passage
+        records = [record] if same else self._asked.get(other.passage)
+        if not records:
             return ""
-        question = self._rng.choice(asked).question
+        question = self._rng.choice(records).question
         return question if self._rng.random() < 0.5 else filled("{title}", question, self._language)
 
     def _negatives(self, number: int, record: Record) -> list[tuple[str, Record]]:
@@ -160,14 +175,14 @@ class Pairs:
 
     def _beside(self, other: Record, view: View) -> str:
         """What is seen of a passage that does not answer; a statement of what it does answer."""
-        asked = self._asked.get(other.passage)
-        stated = self._stated(self._rng.choice(asked)) if view == "statement" and asked else ""
+        about = self._asked.get(other.passage)
+        stated = self._stated(self._rng.choice(about)) if view == "statement" and about else ""
         return stated or self._viewed(other.passage, view, ())
 
     def _stated_beside(self, record: Record) -> str:
         """What answers another question about the passage, or "" where nothing does."""
-        asked = [r for r in self._asked.get(record.passage, ()) if r.question != record.question]
-        stated = self._stated(self._rng.choice(asked)) if asked else ""
+        about = [r for r in self._asked.get(record.passage, ()) if r.question != record.question]
+        stated = self._stated(self._rng.choice(about)) if about else ""
         return "" if contains_answer(stated, record.answers) else stated
 
     def _stated(self, record: Record) -> str:
@@ -186,20 +201,20 @@ class Pairs:
 
     def _clause(self, record: Record, value: str) -> str:
         """The fewest clauses of one sentence that hold the answer and what the question names."""
-        asked = set(terms(record.question))
+        words = set(terms(record.question))
         joint = "" if self._language == "zh" else " "
-        found: list[tuple[int, int, str]] = []
+        clauses: list[tuple[int, int, str]] = []
         for sentence in sentences(record.passage):
             if value not in sentence:
                 continue
             parts = _CLAUSES.split(sentence)
-            least = len(asked & set(terms(sentence))) * 0.7
+            least = len(words & set(terms(sentence))) * 0.7
             for first, last in combinations(range(len(parts) + 1), 2):
                 run = joint.join(parts[first:last])
-                shared = len(asked & set(terms(run)))
+                shared = len(words & set(terms(run)))
                 if value in run and len(run) <= _SHORT[self._language] and shared >= max(1, least):
-                    found.append((-shared, len(run), run))
-        return min(found)[2].strip(" ,;:，；：") if found else ""
+                    clauses.append((-shared, len(run), run))
+        return min(clauses)[2].strip(" ,;:，；：") if clauses else ""
 
     def _viewed(
         self, passage: str, view: View, answers: Sequence[str], *, opens: bool = False
@@ -219,12 +234,7 @@ class Pairs:
         if not answers and opens:
             middle = 0
         first = max(0, middle - self._rng.randrange(size))
-        window, chars = [parts[middle]], len(parts[middle])
-        for i in [*range(middle - 1, first - 1, -1), *range(middle + 1, first + size)]:
-            if i >= len(parts) or chars + len(parts[i]) > limit:
-                continue
-            window = [parts[i], *window] if i < middle else [*window, parts[i]]
-            chars += len(parts[i])
+        window = _window(parts, middle, range(first, first + size), limit)
         return ("" if self._language == "zh" else " ").join(window)
 
     def _of_manual(self, group: int) -> list[Pair]:
@@ -233,23 +243,34 @@ class Pairs:
         made = entries(self._language, rng, 5)
         if rng.random() < 0.3:
             version, other = (f"{n}.{rng.randint(0, 9)}" for n in rng.sample(range(1, 25), 2))
-            asked = versioned(made[0], version, self._language, rng)
-            wrong = [replace(asked, text=asked.text.replace(version, other))]
+            entry = versioned(made[0], version, self._language, rng)
+            wrong = [replace(entry, text=entry.text.replace(version, other))]
         else:
-            asked, wrong = made[0], []
+            entry, wrong = made[0], []
         wrong += made[1:3]
-        window = [asked.text, *(entry.text for entry in made[3 : 3 + 2 * rng.randint(0, 1)])]
+        window = [entry.text, *(each.text for each in made[3 : 3 + 2 * rng.randint(0, 1)])]
         rng.shuffle(window)
-        same = (asked.question, False, self._language, "manual")
+        same = (entry.question, False, self._language, "manual")
         positive = replace(
-            _pair(same, joint.join(window), "positive", group), relevant=True, answer=asked.value
+            _pair(same, joint.join(window), "positive", group), relevant=True, answer=entry.value
         )
         return [
             positive,
-            *(_pair(same, entry.text, "neighbour parameter", group) for entry in wrong),
-            _pair(same, asked.bare, "answer removed", group),
-            _pair(same, asked.question, "only points", group),
+            *(_pair(same, each.text, "neighbour parameter", group) for each in wrong),
+            _pair(same, entry.bare, "answer removed", group),
+            _pair(same, entry.question, "only points", group),
         ]
+
+
+def _window(parts: Sequence[str], middle: int, places: range, limit: int) -> list[str]:
+    """The middle part and those around it, the nearest first, as long as they fit `limit` chars."""
+    window, chars = [parts[middle]], len(parts[middle])
+    for i in [*range(middle - 1, places.start - 1, -1), *range(middle + 1, places.stop)]:
+        if i >= len(parts) or chars + len(parts[i]) > limit:
+            continue
+        window = [parts[i], *window] if i < middle else [*window, parts[i]]
+        chars += len(parts[i])
+    return window
 
 
 def _pair(same: tuple[str, bool, str, str], passage: str, kind: str, group: int) -> Pair:

@@ -308,10 +308,10 @@ def mixed(
         parts[part_of(group[0])].append(group)
     rows = sum(map(len, chosen)) / options.shares["relevance"]
     for part, groups in parts.items():
-        wanted = rows * options.shares[part]
-        drawn = evened(groups, round(wanted), rng)
+        share = rows * options.shares[part]
+        drawn = evened(groups, round(share), rng)
         rows_each = sum(map(len, drawn)) / max(1, len(drawn))
-        chosen += rng.sample(drawn, min(len(drawn), round(wanted / rows_each))) if drawn else []
+        chosen += rng.sample(drawn, min(len(drawn), round(share / rows_each))) if drawn else []
     rng.shuffle(chosen)
     return chosen
 
@@ -348,8 +348,8 @@ def evened(
     for by_source in languages.values():
         whole = len(languages) * sum(len(mine) ** 0.5 for mine in by_source.values())
         for mine in by_source.values():
-            wanted = min(round(count * len(mine) ** 0.5 / whole), repeats * len(mine))
-            times, rest = divmod(wanted, len(mine))
+            draws = min(round(count * len(mine) ** 0.5 / whole), repeats * len(mine))
+            times, rest = divmod(draws, len(mine))
             drawn += times * mine + rng.sample(mine, rest)
     return drawn
 
@@ -359,10 +359,10 @@ def evened(
 
 def earlier_runs(made_by: Mapping[str, Any]) -> list[dict[str, float]]:
     """Rows and minutes of the runs that made the network, first to last; none for a new one."""
-    told = made_by.get("training")
-    if not told:
+    last = made_by.get("training")
+    if not last:
         return []
-    return [*told.get("before", ()), {name: told[name] for name in ("rows_seen", "minutes")}]
+    return [*last.get("before", ()), {name: last[name] for name in ("rows_seen", "minutes")}]
 
 
 def beginning(
@@ -455,10 +455,10 @@ class Evaluating:
         losses, first = [], 0
         natural, places_of = [], []
         for group in batch:
-            kept = [place for place, row in enumerate(group) if row.kind in NATURAL]
-            if group[0].task == "relevance" and len(kept) > 1:
-                natural.append([group[place].ids for place in kept])
-                places_of.append([first + place for place in kept])
+            taught = [place for place, row in enumerate(group) if row.kind in NATURAL]
+            if group[0].task == "relevance" and len(taught) > 1:
+                natural.append([group[place].ids for place in taught])
+                places_of.append([first + place for place in taught])
             first += len(group)
         if not natural:
             return logits.sum() * 0
@@ -510,8 +510,8 @@ class Evaluating:
         each = nn.functional.cross_entropy(
             spans.float(), ends, ignore_index=UNKNOWN_PLACE, reduction="none"
         ).sum(1)
-        found, nowhere = each[ends[:, 0] > 0], each[ends[:, 0] == 0]
-        loss = sum((part.mean() for part in (found, nowhere) if len(part)), spans.sum() * 0)
+        placed, nowhere = each[ends[:, 0] > 0], each[ends[:, 0] == 0]
+        loss = sum((part.mean() for part in (placed, nowhere) if len(part)), spans.sum() * 0)
         return self.options.span_weight / 4 * loss
 
     def validation(self) -> tuple[float, str]:
@@ -568,27 +568,27 @@ def validation(network: EvaluatorModel, check: Sequence[Example]) -> Figures:
     network.eval()
     device = network.head.weight.device
     judged: dict[tuple[str, str], list[tuple[Example, Any]]] = defaultdict(list)
-    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    hits: dict[tuple[str, str], list[bool]] = defaultdict(list)
     ordered = sorted(check, key=lambda row: len(row.ids))
     with torch.inference_mode():
         for first in range(0, len(ordered), 32):
             rows = ordered[first : first + 32]
             ids, mask = (part.to(device) for part in batch_tensors(rows))
             with autocast(device):
-                found_in = network(ids, mask)
-            logits, spans = (part.float().cpu().numpy() for part in found_in)
+                outputs = network(ids, mask)
+            logits, spans = (part.float().cpu().numpy() for part in outputs)
             for row, own, span in zip(rows, logits, spans, strict=True):
                 judged[row.task, row.source].append((row, own[places(row.task)]))
                 if row.start != UNKNOWN_PLACE:
-                    found["span", row.source].append(best_span(span) == (row.start, row.end))
+                    hits["span", row.source].append(best_span(span) == (row.start, row.end))
     figures: Figures = {}
     for (task, source), of_source in sorted(judged.items()):
         labels = np.array([row.label for row, _ in of_source])
         figure = _figure(task, labels, np.stack([logits for _, logits in of_source]))
         if figure is not None:
             figures[f"{task} {source}"] = {"figure": round(figure, 4), "rows": len(of_source)}
-    for (_, source), hits in sorted(found.items()):
-        figures[f"span {source}"] = {"figure": round(sum(hits) / len(hits), 4), "rows": len(hits)}
+    for (_, source), own in sorted(hits.items()):
+        figures[f"span {source}"] = {"figure": round(sum(own) / len(own), 4), "rows": len(own)}
     return figures
 
 

@@ -79,33 +79,30 @@ async def _in_parts(
 ) -> Relevance:
     """Texts whose part alone failed have no score; where all fail, the first failure is raised."""
 
-    async def part(start: int) -> Relevance | EvaluatorFailed:
+    failures: list[EvaluatorFailed] = []
+
+    async def part(start: int) -> Relevance:
         some = texts[start : start + TEXTS_A_REQUEST]
         try:
             relevance = await scores_of(questions, some, evaluator)
         except EvaluatorFailed as failure:
-            return failure
+            failures.append(failure)
+            unknown = ((None,) * len(some),) * len(questions)
+            return Relevance(unknown, failure.usage, unknown)
         for index, score in enumerate(relevance.best, start):
             graded(index, score)
         return relevance
 
     starts = range(0, len(texts), TEXTS_A_REQUEST)
     parts = await gather_with_concurrency(None, *(part(start) for start in starts))
-    failures = [each for each in parts if isinstance(each, EvaluatorFailed)]
     usage = sum((each.usage for each in parts), Usage())
     if failures and len(failures) == len(parts):
         raise EvaluatorFailed(str(failures[0]), usage)
-    sizes = (len(texts[start : start + TEXTS_A_REQUEST]) for start in starts)
-    unknown = [((None,) * size,) * len(questions) for size in sizes]
-    known = [
-        Relevance(rows, Usage(), rows) if isinstance(each, EvaluatorFailed) else each
-        for each, rows in zip(parts, unknown, strict=True)
-    ]
     return Relevance(
-        _beside(each.by_question for each in known),
+        _beside(each.by_question for each in parts),
         usage,
-        _beside(each.similar_by_question for each in known),
-        next((each.pool for each in known if each.pool), None),
+        _beside(each.similar_by_question for each in parts),
+        next((each.pool for each in parts if each.pool), None),
     )
 
 

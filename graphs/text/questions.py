@@ -110,8 +110,8 @@ def identifiers_in(question: str) -> list[str]:
 def keeps_identifiers(text: str, question: str, *, all_of_them: bool = True) -> bool:
     """Whether the text has those of the question, or at least one of them."""
     names, folded = identifiers_in(question), text.casefold()
-    kept = [name.casefold() in folded for name in names]
-    return all(kept) if all_of_them else not kept or any(kept)
+    stands = [name.casefold() in folded for name in names]
+    return all(stands) if all_of_them else not stands or any(stands)
 
 
 _AUXILIARY = "is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may"
