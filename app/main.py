@@ -60,7 +60,7 @@ from app.runs.manager import Runs
 from app.runs.search import SEARCH, build_search
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
-from app.storage.collections import Collections
+from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.ports import Services
@@ -128,7 +128,7 @@ def create_app(
             uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
             app.state.text_embedding = text_embedding_of(services.retriever)
-            app.state.collections = Collections(engine, uploads)
+            app.state.collections = CollectionStore(engine, uploads)
             try:
                 async with AsyncExitStack() as opened:
                     for each in extensions:

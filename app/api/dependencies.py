@@ -12,7 +12,7 @@ from app.protocols.addresses import Addresses
 from app.retrieval.text_embedding import TextEmbedding
 from app.runs.manager import Runs
 from app.storage.api_keys import Caller
-from app.storage.collections import Collections
+from app.storage.collections import CollectionStore
 from app.storage.lifecycle import Store
 from graphs.ports import Services
 from graphs.workflows.registry import Graph
@@ -53,7 +53,7 @@ LiveRuns = Annotated[Runs, live("runs")]
 LiveGraphs = Annotated[dict[str, Graph], live("graphs")]
 LiveReadiness = Annotated[Readiness, live("readiness")]
 LiveMetrics = Annotated[ServiceMetrics, live("metrics")]
-LiveCollections = Annotated[Collections, live("collections")]
+LiveCollections = Annotated[CollectionStore, live("collections")]
 LiveTextEmbedding = Annotated[TextEmbedding | None, live("text_embedding")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]

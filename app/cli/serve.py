@@ -22,7 +22,7 @@ from app.runs.request import RunRequest
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
 from app.settings import Settings, load_settings, unknown_settings
 from app.storage.api_keys import Caller
-from app.storage.collections import Collections
+from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.options import DEFAULT_COLLECTION
@@ -90,7 +90,7 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
             graphs, services, 1, store, preset=settings.preset, keeps_prompts=settings.keep_prompts
         )
         try:
-            collections = Collections(engine, uploads_into(services.retriever, settings))
+            collections = CollectionStore(engine, uploads_into(services.retriever, settings))
             scope = await collections.scope(Caller(), request.collection)
             question = Question(question=request.question)
             run = await runs.start(RunRequest(name, question, request.options, scope))

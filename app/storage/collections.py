@@ -29,7 +29,7 @@ NAMED = sa.Table(
 """Those that owners have named, which may be empty."""
 
 
-class Collections:
+class CollectionStore:
     """The collections that a caller sees; those of a limited key are always there."""
 
     def __init__(self, engine: AsyncEngine, uploads: Uploads | None) -> None:

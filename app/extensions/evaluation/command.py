@@ -33,7 +33,7 @@ from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
 from app.settings import Settings
 from app.storage.api_keys import Caller
-from app.storage.collections import Collections
+from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.options import Scope
@@ -152,7 +152,7 @@ async def _open(
         uploads = uploads_into(services.retriever, settings)
         evaluations = Evaluations(engine, store.process)
         jobs = EvaluationJobs(runs, services, evaluations, parallel)
-        scope = await Collections(engine, uploads).scope(Caller(), collection)
+        scope = await CollectionStore(engine, uploads).scope(Caller(), collection)
         try:
             yield jobs, scope
         finally:

@@ -34,7 +34,7 @@ from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, ThreadId, as_json
 from app.storage.api_keys import Caller
-from app.storage.collections import Collections
+from app.storage.collections import CollectionStore
 from app.storage.lifecycle import Store
 from app.storage.runs import RunFilter, RunRecord
 from graphs.workflows.registry import WORKFLOWS, Graph
@@ -72,7 +72,7 @@ class Backend:
     caller: Caller
     runs: Runs
     graphs: Mapping[str, Graph]
-    collections: Collections
+    collections: CollectionStore
     store: Store
 
     def workflow(self, assistant_id: str) -> str:

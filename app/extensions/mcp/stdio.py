@@ -18,7 +18,7 @@ from app.observability.tracing import set_tracing
 from app.runs.manager import Runs
 from app.runs.search import SEARCH, build_search
 from app.settings import Settings, load_settings
-from app.storage.collections import Collections
+from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.workflows.registry import WORKFLOWS
@@ -56,7 +56,7 @@ async def _serve(settings: Settings) -> None:
             keeps_prompts=settings.keep_prompts,
         )
         uploads = uploads_into(services.retriever, settings)
-        parts = Parts(runs, tuple(graphs), Collections(engine, uploads), uploads)
+        parts = Parts(runs, tuple(graphs), CollectionStore(engine, uploads), uploads)
         server = mcp_server(parts)
         try:
             await server.run(read, write, server.create_initialization_options())

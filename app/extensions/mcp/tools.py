@@ -36,7 +36,7 @@ from app.schemas.ask import (
 )
 from app.schemas.documents import RefusedDocument
 from app.storage.api_keys import Caller
-from app.storage.collections import Collections
+from app.storage.collections import CollectionStore
 from graphs.state import Context, Question
 from graphs.text.inert_markup import inert
 from graphs.types import Action, Citation, Degraded, Verdict
@@ -52,7 +52,7 @@ class Parts:
 
     runs: Runs
     workflows: tuple[str, ...]
-    collections: Collections
+    collections: CollectionStore
     uploads: Uploads | None
 
     def documents(self, caller: Caller) -> Uploads:
