@@ -93,6 +93,12 @@ def train(
     dropout: Annotated[
         float, typer.Option(min=0, max=0.5, help="Dropout, for runs of many epochs.")
     ] = 0.0,
+    learning_rate: Annotated[float, typer.Option(help="Highest learning rate of the encoder.")] = (
+        5e-5
+    ),
+    train_length: Annotated[
+        int, typer.Option(min=32, max=512, help="Tokens of a row, at most, in training.")
+    ] = 384,
     t5: Annotated[
         Path | None, typer.Option(help="Folder of a local T5, trained by the CRAG paper's recipe.")
     ] = None,
@@ -110,8 +116,9 @@ def train(
             training.train_recipe(data, t5, out, work, options, timed())
             return
         options = training.TrainOptions(
-            seed, minutes, rows, init, layers, dropout=dropout, left_out=tuple(left_out or ())
-        )
+            seed=seed, minutes=minutes, rows=rows, init=init, layers=layers, dropout=dropout,
+            learning_rate=learning_rate, train_length=train_length, left_out=tuple(left_out or ()),
+        )  # fmt: skip
         training.train(data, out, work, options, timed())
         import_module("evaluator.calibration.model_card").write_card(out)
         typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
@@ -253,7 +260,7 @@ def measure(
     settings = _settings(weights)
     inference = import_module("evaluator.inference.scorer")
     score_pairs = partial(inference.scores_of(inference.load_scorer(settings)), "relevance")
-    cosines = import_module("evaluator.training.teacher").cosines if e5 else None
+    cosines = import_module("evaluator.training.untrained").cosines if e5 else None
     figures = measuring.measure(file, score_pairs, most, seed, cosines=cosines)
     typer.echo(json.dumps(figures, indent=2))
     if keep:

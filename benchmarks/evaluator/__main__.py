@@ -39,7 +39,7 @@ from evaluator.errors import DataError, EvaluatorError
 from evaluator.inference.scorer import load_scorer, scores_of
 from evaluator.model.checkpoint import load_thresholds, weights_digest
 from evaluator.settings import WEIGHTS, EvaluatorSettings
-from evaluator.training.teacher import cosines as by_cosine
+from evaluator.training.untrained import cosines as by_cosine
 
 FIGURES = FOLDER / "evaluator.json"
 

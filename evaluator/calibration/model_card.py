@@ -70,7 +70,9 @@ def write_card(folder: Path) -> Path | None:
         "tasks": ", ".join(config["tasks"]),
         "initialization": SECTIONS.get(options["init"], SECTIONS["folder"]),
         "chosen_by": ", ".join(options["left_out"]) or "none",
-        "flags": "".join(f" --left-out {name}" for name in options["left_out"]),
+        "flags": f" --learning-rate {options['learning_rate']:g} --train-length "
+        f"{options['train_length']}"
+        + "".join(f" --left-out {name}" for name in options["left_out"]),
         "new_rate": f"{options['new_rate']:g}",
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],

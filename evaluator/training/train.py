@@ -49,14 +49,13 @@ from evaluator.training.pretrained_encoder import (
     source_path,
 )
 from evaluator.training.relevance_pairs import TITLE_MARK, Pair, pairs_of
-from evaluator.training.teacher import Teacher
 from evaluator.training.temperature import temper
 
 CHECKPOINT = "run.ckpt"
 LOG_EVERY = 50  # steps
 MAX_DIFFERENCES = 5
 NATURAL = ("positive", "words", "same article", "same passage", "random", "neighbour")
-"""Kinds of pairs that are as people wrote them: what the teacher knows about."""
+"""Kinds of pairs that are as people wrote them."""
 QUESTIONS = 400  # of the held-back records, for the temperature
 MIN_RATE = 0.02  # of the full learning rate, at the end
 MAX_GRADIENT = 1.0  # norm; longer ones are clipped
@@ -73,7 +72,7 @@ Part = Literal["relevance", "support", "utility", "evidence", "need"]
 """What rows are drawn by: the tasks, and retrieval's rows with evidence at hand and without."""
 
 SHARES: dict[Part, float] = {
-    "relevance": 0.5, "support": 0.23, "utility": 0.14, "evidence": 0.04, "need": 0.09,
+    "relevance": 0.3, "support": 0.34, "utility": 0.2, "evidence": 0.04, "need": 0.12,
 }  # fmt: skip
 
 
@@ -89,8 +88,6 @@ class TrainOptions:
     layers: int = 12
     vocabulary: int = 48_000
     learning_rate: float = 5e-5
-    teacher_weight: float = 0.3
-    """Of the pretrained encoder's own ranking of a question's passages beside the labels."""
     new_rate: float = 5e-4  # of the parts that begin as nothing
     dropout: float = 0.0
     batch_tokens: int = 4096  # padded
@@ -155,8 +152,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     )
     check = sampled(check, 2)
     del relevance, others, judged, judged_held  # gigabytes, and training is long
-    teacher = Teacher(tokenizer) if options.teacher_weight and options.init != "none" else None
-    learner = Evaluating(network, sampled(check, 1), options, teacher)
+    learner = Evaluating(network, sampled(check, 1), options)
     story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
     story["temperature"] = temper(network, rows, build_questions(held, options.seed, QUESTIONS))
 
@@ -409,7 +405,6 @@ class Evaluating:
     network: EvaluatorModel
     check: Sequence[Example]
     options: TrainOptions
-    teacher: Teacher | None = None
 
     def __post_init__(self) -> None:
         self.network.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -445,28 +440,7 @@ class Evaluating:
         logits = logits.float().masked_fill(~own.to(device), -1e9)
         right = torch.tensor([places(row.task).start + row.label for row in rows], device=device)
         judged = nn.functional.cross_entropy(logits, right)
-        loss = judged + self._listwise(batch, logits) + self._spans(rows, spans)
-        if self.teacher:
-            loss = loss + self.options.teacher_weight * self._taught(self.teacher, batch, logits)
-        return loss
-
-    def _taught(self, teacher: Teacher, batch: Sequence[Group], logits: Tensor) -> Tensor:
-        """Cross-entropy of a question's rows against the teacher's ranking of the natural ones."""
-        losses, first = [], 0
-        natural, places_of = [], []
-        for group in batch:
-            taught = [place for place, row in enumerate(group) if row.kind in NATURAL]
-            if group[0].task == "relevance" and len(taught) > 1:
-                natural.append([group[place].ids for place in taught])
-                places_of.append([first + place for place in taught])
-            first += len(group)
-        if not natural:
-            return logits.sum() * 0
-        margins = logits[:, places("relevance")]
-        margins = margins[:, 0] - margins[:, 1]
-        for mine, taught in zip(places_of, teacher.shares(natural), strict=True):
-            losses.append(-(taught * margins[mine].log_softmax(0)).sum())
-        return torch.stack(losses).mean()
+        return judged + self._listwise(batch, logits) + self._spans(rows, spans)
 
     def _read(self, rows: Sequence[Example]) -> tuple[Tensor, Tensor]:
         """The network's logits of the rows, on a CPU by parts of like length: padding costs time.

@@ -21,7 +21,7 @@ from evaluator.training.pretrained_encoder import (
     unigram,
     whole_tokenizer,
 )
-from evaluator.training.teacher import Teacher, cosines
+from evaluator.training.untrained import UntrainedEncoder, cosines
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +80,9 @@ def test_the_encoder_knows_the_same_in_both_languages() -> None:
 
 
 def test_a_network_and_an_embedder_begin_as_their_source(cut: Tokenizer, tmp_path: Path) -> None:
-    """What the teacher reads with a cut vocabulary is what the whole one and ONNX give."""
+    """What the encoder reads with a cut vocabulary is what the whole one and ONNX give."""
     question = "When is the lock released?"
-    expected = Teacher(cut).cosines([(question, text) for text in TEXTS])
+    expected = UntrainedEncoder(cut).cosines([(question, text) for text in TEXTS])
     assert expected == pytest.approx(cosines([(question, text) for text in TEXTS]), abs=2e-2)
     folder = build(tmp_path / "e5", tokenizer=cut)
     embedder = load_embedder(EvaluatorSettings.model_validate({"embedder": folder}))

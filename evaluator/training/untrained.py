@@ -1,8 +1,4 @@
-"""The pretrained encoder, untrained: how it ranks a question's passages by cosine.
-
-As a teacher its soft targets keep what contrastive pretraining taught where the labelled sets say
-little; as a baseline it tells what training is worth.
-"""
+"""The pretrained encoder, untrained, as a baseline: its cosines tell what training is worth."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -18,15 +14,14 @@ from evaluator.model.tokenization import END, SEPARATOR, SPECIAL_TOKENS, PairTok
 from evaluator.schema import Row
 from evaluator.training.pretrained_encoder import untrained
 
-TEMPERATURE = 0.03  # of the cosines: they lie between .7 and .95
 MAX_TOKENS = 512
 _BATCH = 16
 _BEGIN = SPECIAL_TOKENS.index("[task:relevance]")  # filled with the source's <s>
 Ids = tuple[int, ...]
 
 
-class Teacher:
-    """multilingual-e5-small with the vocabulary of the network that it teaches, or its own."""
+class UntrainedEncoder:
+    """multilingual-e5-small with a tokenizer's vocabulary, or its own."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         network, tokenizer = untrained(tokenizer)
@@ -47,19 +42,6 @@ class Teacher:
         values = iter([float(vectors[places[a]] @ vectors[places[b]]) for a, b in known])
         return [next(values) if isinstance(row, Row) else -1.0 for row in rows]
 
-    def shares(self, groups: Sequence[Sequence[Ids]]) -> list[Tensor]:
-        """For each question's rows the shares of their cosines' softmax; (rows,) each."""
-        texts: list[Ids] = []
-        for rows in groups:
-            texts += [_texts(rows[0])[0], *(_texts(row)[1] for row in rows)]
-        vectors = self._vectors(texts)
-        shares, at = [], 0
-        for rows in groups:
-            cosines = vectors[at + 1 : at + 1 + len(rows)] @ vectors[at]
-            shares.append((cosines / TEMPERATURE).softmax(0))
-            at += 1 + len(rows)
-        return shares
-
     @torch.no_grad()
     def _vectors(self, texts: Sequence[Ids]) -> Tensor:
         """Mean states of length 1, (texts, width), by the encoder's own prefixes."""
@@ -75,7 +57,7 @@ class Teacher:
         return torch.cat(parts)[back.to(self._device)]
 
 
-whole_encoder = cache(Teacher)  # with its whole vocabulary, read once
+whole_encoder = cache(UntrainedEncoder)  # with its whole vocabulary, read once
 
 
 def cosines(pairs: Sequence[tuple[str, str]]) -> list[float]:
