@@ -90,15 +90,8 @@ def train(
             help="Data file, without endings, that is not trained on and chooses the checkpoint."
         ),
     ] = None,
-    dropout: Annotated[
-        float, typer.Option(min=0, max=0.5, help="Dropout, for runs of many epochs.")
-    ] = 0.0,
-    learning_rate: Annotated[float, typer.Option(help="Highest learning rate of the encoder.")] = (
-        5e-5
-    ),
-    train_length: Annotated[
-        int, typer.Option(min=32, max=512, help="Tokens of a row, at most, in training.")
-    ] = 384,
+    learning_rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 5e-5,
+    train_length: Annotated[int, typer.Option(min=32, max=512, help="Tokens of a row.")] = 384,
     t5: Annotated[
         Path | None, typer.Option(help="Folder of a local T5, trained by the CRAG paper's recipe.")
     ] = None,
@@ -116,8 +109,8 @@ def train(
             training.train_recipe(data, t5, out, work, options, timed())
             return
         options = training.TrainOptions(
-            seed=seed, minutes=minutes, rows=rows, init=init, layers=layers, dropout=dropout,
-            learning_rate=learning_rate, train_length=train_length, left_out=tuple(left_out or ()),
+            seed, minutes, rows, init, layers, learning_rate=learning_rate,
+            train_length=train_length, left_out=tuple(left_out or ()),
         )  # fmt: skip
         training.train(data, out, work, options, timed())
         import_module("evaluator.calibration.model_card").write_card(out)

@@ -20,7 +20,7 @@ BATCH_IMAGES, MAX_BATCHES = 16, 8
 """Images read before a search that are new to the embedder; further ones before the next."""
 
 
-class ImageEmbeddings(Protocol):
+class ImageEncoder(Protocol):
     """One space for texts and images."""
 
     name: str
@@ -33,7 +33,7 @@ class ImageEmbeddings(Protocol):
 class ClipImages:
     """`ports.ImageIndex`: vectors are made when a search first meets an image, and kept."""
 
-    def __init__(self, stored: StoredImages, embedder: ImageEmbeddings) -> None:
+    def __init__(self, stored: StoredImages, embedder: ImageEncoder) -> None:
         self._stored, self._embedder = stored, embedder
         self._reading = asyncio.Lock()
 
