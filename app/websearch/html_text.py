@@ -14,7 +14,8 @@ SHORT_PARAGRAPH = 10
 HIDDEN = (
     *("nav", "footer", "aside", "form", "dialog", "template", "iframe", "textarea", "select"),
     *("script", "style", "noscript", "svg", "button"),
-    *("[hidden]", '[aria-hidden="true"]', '[role="navigation"]'),
+    *("[hidden]", '[aria-hidden="true"]'),
+    *(f'[role="{role}"]' for role in ("navigation", "search", "contentinfo", "complementary")),
     *('[style*="display:none"]', '[style*="display: none"]'),
     *("sup.reference", ".mw-editsection"),
 )

@@ -51,16 +51,24 @@ class Quotable:
 def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
     """What may be quoted: no questions, no fragments where there is anything longer.
 
-    A sentence comes with the code, list or table that it introduces, and never without it.
+    A sentence comes with the code, list or table that it introduces, and never without it. A short
+    one that opens a longer text is no fragment: "Yes."
     """
     candidates = [
-        Sentence(n, text, strip.score)
+        (Sentence(n, text, strip.score), opens and _ENDED.search(text) is not None)
         for n, strip in enumerate(knowledge, start=1)
-        for unit in quotable(strip.full_text)
+        for unit, opens in _with_opening(quotable(strip.full_text))
         if (text := _plain(unit)) and not _ASKS.search(text) and not text.endswith((":", "："))
     ]
-    long = [item for item in candidates if word_count(item.text) >= MIN_SENTENCE_WORDS]
-    return long or candidates
+    long = [
+        item for item, opens in candidates if opens or word_count(item.text) >= MIN_SENTENCE_WORDS
+    ]
+    return long or [item for item, _ in candidates]
+
+
+def _with_opening(units: Sequence[str]) -> list[tuple[str, bool]]:
+    """The units, and whether each is the first of several."""
+    return [(unit, place == 0 and len(units) > 1) for place, unit in enumerate(units)]
 
 
 def pieces_of(knowledge: Sequence[Strip]) -> list[Quotable]:

@@ -139,7 +139,7 @@ def html_blocks(text: str) -> tuple[str, list[Block]]:
     """Title and blocks of a page without its menus and forms. Raises TooNested."""
     page = parsed(text)
     named = page.css_first("title")
-    root = page.css_first("main") or page.css_first("article") or page.body
+    root = page.css_first('main, [role="main"]') or page.css_first("article") or page.body
     outline = Outline()
     blocks = list(_Page(page).walk(root, outline))
     return outline.title or (named.text(strip=True) if named is not None else ""), blocks

@@ -139,6 +139,18 @@ async def test_passages_that_nothing_graded_are_quoted_by_their_strips() -> None
     assert pairs == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Yes. It is 87 metres tall.", "Yes [1]. It is 87 metres tall [1]."),
+        ("是的。塔高八十七米。", "是的[1]。塔高八十七米[1]。"),
+        ("Tower\n\nIt is 87 metres tall. No.", "It is 87 metres tall [1]."),
+    ],
+)
+def test_a_short_sentence_that_opens_a_text_is_quoted_with_it(text: str, answer: str) -> None:
+    assert "".join(compose(candidate_sentences([strip(text)]))) == answer
+
+
 async def test_nothing_below_the_floor_is_quoted() -> None:
     knowledge = [
         replace(strip(f"It is said on page {n}.", n), relevance=-0.1 * n) for n in (2, 1, 3)

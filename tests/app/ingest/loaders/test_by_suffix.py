@@ -136,6 +136,18 @@ def test_html_without_its_chrome() -> None:
     ]
 
 
+def test_landmarks_are_told_by_their_roles_too() -> None:
+    page = loaded(
+        "page.html",
+        b"""<body><div role="search">Find</div><div><div role="main"><h1>Pumps</h1><p>Text.</p>
+<div role="complementary">Beside</div></div></div><div>Menu of another kind</div>
+<div role="contentinfo">2020</div></body>""",
+    )
+    assert (page.title, [block.text for block in page.blocks]) == ("Pumps", ["Text."])
+    page = loaded("page.html", b'<p>Text.</p><div role="contentinfo">2020</div>')
+    assert [block.text for block in page.blocks] == ["Text."]
+
+
 def test_a_definition_is_its_term_and_what_is_said_of_it() -> None:
     page = loaded(
         "page.html",
