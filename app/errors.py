@@ -62,9 +62,11 @@ class InvalidRequest(ServiceError):
 
     @property
     def problem(self) -> Problem:
-        detail = "; ".join(f"{error.pointer}: {error.detail}" for error in self._errors[:3])
         return Problem(
-            title="Invalid request", status=self.status, detail=detail, errors=self._errors
+            title="Invalid request",
+            status=self.status,
+            detail=detail_of(self._errors),
+            errors=self._errors,
         )
 
 
@@ -234,6 +236,11 @@ def internal_problem(run_id: str | None = None) -> Problem:
     return Problem(
         title="Internal error", status=500, detail=f"The service failed at this request.{where}"
     )
+
+
+def detail_of(errors: Sequence[FieldError]) -> str:
+    """The first few wrong fields in a line."""
+    return "; ".join(f"{error.pointer}: {error.detail}" for error in errors[:3])
 
 
 def message_of(item: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
+from app.api.languages import in_language, language_of
 from app.api.request_ids import HEADER, request_id_of
 from app.errors import InvalidRequest, ServiceError, StoreFailed, internal_problem, message_of
 from app.extension import ServiceExtension
@@ -43,7 +44,8 @@ DETAILS = {
 def problem_response(
     scope: Scope, problem: Problem, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """In the form of the interface that was asked; one that passes tells when to try again."""
+    """In the interface's form and the client's language; says when to retry what passes."""
+    problem = in_language(problem, language_of(scope))
     passes = {"Retry-After": RETRY_AFTER_S} if problem.status in (409, 429, 503) else {}
     # Faults of ours are answered further out than where responses get their id.
     named = {HEADER: request_id} if (request_id := request_id_of(scope)) else {}

@@ -275,3 +275,23 @@ def test_a_fault_of_ours_tells_no_details(serve: Serve) -> None:
     assert {"type", "title", "status", "detail"} <= set(events[-2].data)
     assert events[-2].data["status"] == 500
     assert "secret" not in json.dumps([event.data for event in events])
+
+
+@pytest.mark.parametrize(
+    ("languages", "title"),
+    [
+        ("zh-CN,zh;q=0.9,en;q=0.8", "请求无效"),
+        ("fr, zh", "请求无效"),
+        ("en-GB,zh", "Invalid request"),
+        ("fr", "Invalid request"),
+        (";,,zh-", "请求无效"),
+    ],
+)
+def test_refusals_speak_the_client_s_language(fake: Serving, languages: str, title: str) -> None:
+    headers = {**JSON, "Accept-Language": languages}
+    problem = problem_of(sent(fake, '{"question": "q", "options": {"upper": 21}}', headers), 422)
+
+    assert problem["title"] == title
+    assert problem["detail"] == f"#/options/upper: {problem['errors'][0]['detail']}"
+    is_chinese = title == "请求无效"
+    assert problem["errors"][0]["detail"].startswith("应小于" if is_chinese else "Input should")

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
 from app.api.dependencies import CurrentCaller, LiveCollections, LiveRuns, LiveUploads
+from app.api.languages import in_language, language_of
 from app.api.problems import problems
 from app.api.routes.ask import accepts_events
 from app.api.sse import CLIENT_CLOSED_REQUEST, EVENT_STREAM, HEADERS, never_silent
@@ -33,6 +34,8 @@ from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
 from app.schemas import documents as schemas
 from app.schemas.ask import CollectionName, DoneEvent, ErrorEvent, Event, Problem, encoded
+from prompts import Language
+from prompts.messages import translated
 
 router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
@@ -69,6 +72,7 @@ async def upload(
     as the parameter does. What cannot be read is refused by name in the report, the rest goes in.
     `Accept: text/event-stream` tells the progress.
     """
+    language = language_of(request.scope)
     collections.writable(caller, collection)
     await runs.quotas.take("uploads", caller.owner)
     async with AsyncExitStack() as stack:
@@ -89,12 +93,14 @@ async def upload(
         events: asyncio.Queue[Event] = asyncio.Queue()
         # From here on it goes on to its end, whether or not its client stays.
         work = uploads.go_on(
-            _work(uploads, stack.pop_all(), form.files, caller.owner, place, events.put_nowait)
+            _work(
+                uploads, stack.pop_all(), form.files, caller.owner, place, events.put_nowait, language
+            )
         )
     if accepts_events(request):
 
         def conclude(ended: asyncio.Task[schemas.IngestReport]) -> None:
-            events.put_nowait(_outcome(ended))
+            events.put_nowait(_outcome(ended, language))
             events.put_nowait(DoneEvent())
 
         work.add_done_callback(conclude)
@@ -155,6 +161,7 @@ async def _work(
     owner: str,
     collection: str,
     tell: Callable[[Event], None],
+    language: Language,
 ) -> schemas.IngestReport:
     def progress(done: int, total: int, source: str) -> None:
         phase: schemas.Phase = "reading" if source else "indexing"
@@ -162,7 +169,8 @@ async def _work(
 
     async with stack:
         with mapped():
-            return _reported(await uploads.bring_in(files, owner, progress, collection))
+            brought = await uploads.bring_in(files, owner, progress, collection)
+    return _reported(brought, language)
 
 
 async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
@@ -173,16 +181,18 @@ async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
             return
 
 
-def _outcome(work: asyncio.Task[schemas.IngestReport]) -> Event:
+def _outcome(work: asyncio.Task[schemas.IngestReport], language: Language) -> Event:
+    error = None if work.cancelled() else work.exception()
     if work.cancelled():
-        return ErrorEvent(problem=STOPPED)
-    error = work.exception()
-    if error is None:
+        problem = STOPPED
+    elif error is None:
         return schemas.ReportEvent(report=work.result())
-    if isinstance(error, DocumentsProblem):
-        return ErrorEvent(problem=error.problem)
-    log.error("an upload failed", exc_info=error)
-    return ErrorEvent(problem=internal_problem())
+    elif isinstance(error, DocumentsProblem):
+        problem = error.problem
+    else:
+        log.error("an upload failed", exc_info=error)
+        problem = internal_problem()
+    return ErrorEvent(problem=in_language(problem, language))
 
 
 @contextmanager
@@ -223,10 +233,13 @@ def _unwritable(error: OSError) -> DocumentsProblem:
     return DocumentsProblem(503, "The service cannot use its folder of documents.")
 
 
-def _reported(brought: Brought) -> schemas.IngestReport:
+def _reported(brought: Brought, language: Language) -> schemas.IngestReport:
     report = replace(brought.report, took_s=round(brought.report.took_s, 3))
     documents = [_info(document) for document in brought.documents]
-    return schemas.IngestReport(**asdict(report), documents=documents)
+    reported = schemas.IngestReport(**asdict(report), documents=documents)
+    for refused in reported.refused:
+        refused.reason = translated(refused.reason, language)
+    return reported
 
 
 def _info(document: StoredDocument) -> schemas.DocumentInfo:

@@ -1,8 +1,8 @@
-/** The service's public interface, as any client uses it. */
+/** The service's public interface. */
 
 const KEY = "selfcrag-key";
 
-/** What the service says when it cannot: problem details of RFC 9457. */
+/** Problem details of RFC 9457. */
 export class Problem extends Error {
   constructor(status, problem) {
     super(problem.detail || problem.title || `HTTP ${status}`);
@@ -18,9 +18,9 @@ export function setKey(key) {
 
 export const hasKey = () => sessionStorage.getItem(KEY) !== null;
 
-/** The response, which is a good one. Throws Problem, or TypeError where nobody answers. */
+/** A good response. Throws Problem, or TypeError where nobody answers. */
 export async function call(path, { json, headers = {}, ...init } = {}) {
-  const sent = new Headers(headers);
+  const sent = new Headers({ "Accept-Language": document.documentElement.lang, ...headers });
   const key = sessionStorage.getItem(KEY);
   if (key) sent.set("Authorization", `Bearer ${key}`);
   if (json !== undefined) {

@@ -115,6 +115,9 @@ def test_the_same_name_again_replaces_what_changed(service: Serving, state: Path
     assert (state / "uploads/shared/a.md").read_bytes() == b"One more.\n"
     refused = reported(upload(service, a__md=b"\n"))
     assert refused["refused"] == [{"source": "a.md", "reason": "empty; its earlier version stays"}]
+    headers = {"Accept-Language": "zh-CN"}
+    chinese = service.client.post("/documents", files={"files": ("a.md", b"")}, headers=headers)
+    assert reported(chinese)["refused"][0]["reason"] == "文件为空；保留之前的版本"
     assert (state / "uploads/shared/a.md").read_bytes() == b"One more.\n"
     assert listed(service)["total"] == 2
 
