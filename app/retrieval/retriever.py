@@ -218,17 +218,20 @@ class Window:
 def windows(order: Sequence[tuple[Hit, float]], max_windows: int) -> list[Window]:
     """At most so many, best first; what stands in one already is not returned again.
 
-    So hits of one block become one window of the best hit's score, and windows that would overlap
-    share their chunks out.
+    So hits of one block become one window of the best hit's score, windows that would overlap
+    share their chunks out, and of equal texts, such as options of several manual pages and what
+    every page of a site repeats, the best is returned.
     """
     taken: dict[str, set[int]] = {}
+    texts: set[str] = set()
     chosen: list[Window] = []
     for hit, score in order:
         if len(chosen) == max_windows:
             break
         here = taken.setdefault(_version(hit), set())
-        if hit.position in here:
+        if hit.position in here or hit.text in texts:
             continue
+        texts.add(hit.text)
         first = last = hit.position
         while first > hit.first and first - 1 not in here:
             first -= 1

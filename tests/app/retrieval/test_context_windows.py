@@ -1,5 +1,6 @@
 """What is returned around a hit: blocks and neighbours, merged, nothing twice."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from graphs.text.sentences import sentences, token_count
 
 def hit(position: int, first: int, last: int, document: str = "d") -> Hit:
     key = f"{document}-v-{position}"
-    return Hit(key, document, "T", "", "s", f"text {position}", None, position, first, last, 1.0)
+    text = f"{document} {position}"
+    return Hit(key, document, "T", "", "s", text, None, position, first, last, 1.0)
 
 
 def test_hits_of_one_block_become_one_window_of_the_best() -> None:
@@ -41,6 +43,12 @@ def test_windows_that_overlap_share_their_chunks_out() -> None:
 def test_documents_and_their_versions_are_kept_apart() -> None:
     order = [(hit(1, 0, 2, "a"), 0.9), (hit(1, 0, 2, "b"), 0.8)]
     assert [one.id for one in windows(order, 10)] == ["a-v-0..2", "b-v-0..2"]
+
+
+def test_of_equal_texts_the_best_is_returned() -> None:
+    best, same, other = hit(1, 1, 1, "a"), hit(4, 4, 4, "b"), hit(2, 2, 2, "c")
+    order = [(best, 0.9), (replace(same, text=best.text), 0.8), (other, 0.7)]
+    assert [one.id for one in windows(order, 2)] == ["a-v-1", "c-v-2"]
 
 
 def test_a_passage_of_one_chunk_keeps_its_id() -> None:
