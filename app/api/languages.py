@@ -1,5 +1,13 @@
-"""Error messages in the language that the client asks for by Accept-Language."""
+"""Error messages in the language that the client asks for by Accept-Language.
 
+As in gettext, a message is known by its English text; in the catalogue `{}` stands for what differs
+from case to case, so that messages of libraries are translated too.
+"""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
 from typing import cast, get_args
 
 from starlette.datastructures import Headers
@@ -7,8 +15,11 @@ from starlette.types import Scope
 
 from app.errors import detail_of
 from app.schemas.ask import Problem
-from prompts import Language
-from prompts.messages import translated
+from graphs.types import Language
+
+CATALOGUES = Path(__file__).parent
+LONGEST = 2_000
+"""Longer messages, in characters, are left as they are."""
 
 
 def language_of(scope: Scope) -> Language:
@@ -30,3 +41,25 @@ def in_language(problem: Problem, language: Language) -> Problem:
         "errors": errors or None,
     }
     return problem.model_copy(update=update)
+
+
+def translated(message: str, language: Language) -> str:
+    """The message in the language; unchanged where the catalogue lacks it."""
+    if len(message) > LONGEST:
+        return message
+    for pattern, translation in _catalogue(language):
+        if match := pattern.fullmatch(message):
+            return translation.format(*(translated(part, language) for part in match.groups()))
+    return message
+
+
+@cache
+def _catalogue(language: Language) -> list[tuple[re.Pattern[str], str]]:
+    if language == "en":
+        return []
+    text = (CATALOGUES / f"messages_{language}.json").read_text(encoding="utf-8")
+    return [(_pattern(english), other) for english, other in json.loads(text).items()]
+
+
+def _pattern(english: str) -> re.Pattern[str]:
+    return re.compile("(.+?)".join(map(re.escape, english.split("{}"))), re.DOTALL)

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
 from app.api.dependencies import CurrentCaller, LiveCollections, LiveRuns, LiveUploads
-from app.api.languages import in_language, language_of
+from app.api.languages import in_language, language_of, translated
 from app.api.problems import problems
 from app.api.routes.ask import accepts_events
 from app.api.sse import CLIENT_CLOSED_REQUEST, EVENT_STREAM, HEADERS, never_silent
@@ -34,8 +34,7 @@ from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
 from app.schemas import documents as schemas
 from app.schemas.ask import CollectionName, DoneEvent, ErrorEvent, Event, Problem, encoded
-from prompts import Language
-from prompts.messages import translated
+from graphs.types import Language
 
 router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
@@ -92,10 +91,9 @@ async def upload(
         place = collections.writable(caller, collection)
         events: asyncio.Queue[Event] = asyncio.Queue()
         # From here on it goes on to its end, whether or not its client stays.
+        files, tell = form.files, events.put_nowait
         work = uploads.go_on(
-            _work(
-                uploads, stack.pop_all(), form.files, caller.owner, place, events.put_nowait, language
-            )
+            _work(uploads, stack.pop_all(), files, caller.owner, place, language, tell)
         )
     if accepts_events(request):
 
@@ -160,8 +158,8 @@ async def _work(
     files: list[Received],
     owner: str,
     collection: str,
-    tell: Callable[[Event], None],
     language: Language,
+    tell: Callable[[Event], None],
 ) -> schemas.IngestReport:
     def progress(done: int, total: int, source: str) -> None:
         phase: schemas.Phase = "reading" if source else "indexing"

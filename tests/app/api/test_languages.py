@@ -1,26 +1,24 @@
-"""Error messages in other languages: the catalogue names messages that there are, and fills them."""
+"""Translated error messages: the catalogue names messages of the service, and fills them."""
 
 import ast
 import json
 from collections.abc import Iterator
 from http import HTTPStatus
-from importlib.resources import files
-from pathlib import Path
 
 import pytest
 from pydantic_core._pydantic_core import list_all_errors
 
-from prompts.messages import LONGEST, translated
+from app.api.languages import CATALOGUES, LONGEST, translated
 
-ROOT = Path(__file__).parents[2]
-CATALOGUE: dict[str, str] = json.loads((files("prompts") / "messages_zh.json").read_text("utf-8"))
+APP = CATALOGUES.parent
+CATALOGUE: dict[str, str] = json.loads((CATALOGUES / "messages_zh.json").read_text("utf-8"))
 UNITS = {"second", "minute", "hour", "day", "{} runs per {}", "{} uploads per {}"}
 """Parts of messages: how the library `limits` calls spans, and what is counted in them."""
 
 
 def said() -> Iterator[str]:
     """Every text of the service, with {} for values, and what libraries say of wrong requests."""
-    for path in (ROOT / "app").rglob("*.py"):
+    for path in APP.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
