@@ -17,7 +17,8 @@ HIDDEN = (
     *("[hidden]", '[aria-hidden="true"]'),
     *(f'[role="{role}"]' for role in ("navigation", "search", "contentinfo", "complementary")),
     *('[style*="display:none"]', '[style*="display: none"]'),
-    *("sup.reference", ".mw-editsection"),
+    # Of MediaWiki; of DocBook, whose contents other generators call by the same name.
+    *("sup.reference", ".mw-editsection", ".navheader", ".navfooter", ".toc"),
 )
 BLOCK_ELEMENTS = frozenset(
     {"p", "li", "dt", "dd", "td", "th", "figcaption", "caption", "summary", "div", "blockquote"}

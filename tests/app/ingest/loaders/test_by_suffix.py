@@ -148,6 +148,16 @@ def test_landmarks_are_told_by_their_roles_too() -> None:
     assert [block.text for block in page.blocks] == ["Text."]
 
 
+def test_docbook_s_navigation_and_contents_are_left_out() -> None:
+    page = loaded(
+        "page.html",
+        """<div class="navheader"><table><tr><td>上一页</td></tr></table></div><h1>水泵</h1>
+<div class="toc"><p>目录</p><dl><dt>阀门</dt></dl></div><p>正文。</p>
+<div class="navfooter"><table><tr><td>第 1 章</td><td>第 3 章</td></tr></table></div>""".encode(),
+    )
+    assert (page.title, [block.text for block in page.blocks]) == ("水泵", ["正文。"])
+
+
 def test_a_definition_is_its_term_and_what_is_said_of_it() -> None:
     page = loaded(
         "page.html",
