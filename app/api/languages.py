@@ -1,7 +1,7 @@
 """Error messages in the language that the client asks for by Accept-Language.
 
-As in gettext, a message is known by its English text; in the catalogue `{}` stands for what differs
-from case to case, so that messages of libraries are translated too.
+As in gettext, a message is known by its English text, so that messages of libraries are translated
+too. In the catalogue `{}` stands for a value, which stays as it is, `{message}` for another message.
 """
 
 import json
@@ -49,7 +49,8 @@ def translated(message: str, language: Language) -> str:
         return message
     for pattern, translation in _catalogue(language):
         if match := pattern.fullmatch(message):
-            return translation.format(*(translated(part, language) for part in match.groups()))
+            inner = {name: translated(part, language) for name, part in match.groupdict().items()}
+            return translation.format(*match.groups(), **inner)
     return message
 
 
@@ -62,4 +63,5 @@ def _catalogue(language: Language) -> list[tuple[re.Pattern[str], str]]:
 
 
 def _pattern(english: str) -> re.Pattern[str]:
-    return re.compile("(.+?)".join(map(re.escape, english.split("{}"))), re.DOTALL)
+    pattern = re.escape(english).replace(r"\{\}", "(.+?)")
+    return re.compile(pattern.replace(r"\{message\}", "(?P<message>.+?)"), re.DOTALL)

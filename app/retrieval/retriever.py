@@ -219,19 +219,20 @@ def windows(order: Sequence[tuple[Hit, float]], max_windows: int) -> list[Window
     """At most so many, best first; what stands in one already is not returned again.
 
     So hits of one block become one window of the best hit's score, windows that would overlap
-    share their chunks out, and of equal texts, such as options of several manual pages and what
-    every page of a site repeats, the best is returned.
+    share their chunks out. Of chunks with equal text and heading, such as an option of several
+    manual pages, the best is returned.
     """
     taken: dict[str, set[int]] = {}
-    texts: set[str] = set()
+    texts: set[tuple[str, str]] = set()
     chosen: list[Window] = []
     for hit, score in order:
         if len(chosen) == max_windows:
             break
         here = taken.setdefault(_version(hit), set())
-        if hit.position in here or hit.text in texts:
+        own = hit.heading.rpartition(" › ")[2], hit.text
+        if hit.position in here or (hit.first == hit.last and own in texts):
             continue
-        texts.add(hit.text)
+        texts.add(own)
         first = last = hit.position
         while first > hit.first and first - 1 not in here:
             first -= 1

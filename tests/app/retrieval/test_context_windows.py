@@ -47,8 +47,15 @@ def test_documents_and_their_versions_are_kept_apart() -> None:
 
 def test_of_equal_texts_the_best_is_returned() -> None:
     best, same, other = hit(1, 1, 1, "a"), hit(4, 4, 4, "b"), hit(2, 2, 2, "c")
-    order = [(best, 0.9), (replace(same, text=best.text), 0.8), (other, 0.7)]
-    assert [one.id for one in windows(order, 2)] == ["a-v-1", "c-v-2"]
+    same = replace(same, text=best.text)
+    assert ids(best, same, other) == ["a-v-1", "c-v-2"]
+    # Of another setting, or with other text around it.
+    assert ids(best, replace(same, heading="timeout")) == ["a-v-1", "b-v-4"]
+    assert ids(best, replace(same, last=5)) == ["a-v-1", "b-v-4..5"]
+
+
+def ids(*hits: Hit) -> list[str]:
+    return [one.id for one in windows([(each, 0.0) for each in hits], 10)]
 
 
 def test_a_passage_of_one_chunk_keeps_its_id() -> None:
