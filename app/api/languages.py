@@ -1,7 +1,7 @@
 """Error messages in the language that the client asks for by Accept-Language.
 
 As in gettext, a message is known by its English text, so that messages of libraries are translated
-too. In the catalogue `{}` stands for a value, which stays as it is, `{message}` for another message.
+too. In the catalogue `{}` stands for a value, left as it is, and `{message}` for another message.
 """
 
 import json
