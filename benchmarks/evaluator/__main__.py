@@ -19,7 +19,7 @@ from benchmarks.evaluator.actions import on_actions
 from benchmarks.evaluator.judgements import on_judgements
 from benchmarks.evaluator.kinds import on_acceptance, on_kinds
 from benchmarks.evaluator.manuals import MOST, idf_overlap, on_manuals, pools
-from benchmarks.evaluator.ratchet import held
+from benchmarks.evaluator.ratchet import kept
 from benchmarks.evaluator.relevance import (
     HELD_BACK_PERCENT,
     Bench,
@@ -50,8 +50,7 @@ def main(chosen: argparse.Namespace) -> None:
         figures["before"] = json.loads(chosen.before.read_text("utf-8"))
     write(chosen.out, figures, report)
     if chosen.keep and not chosen.report:
-        kept = {"evaluator": weights_digest(chosen.weights), "held": held(figures)}
-        text = json.dumps(kept, indent=1) + "\n"
+        text = json.dumps(kept(figures, weights_digest(chosen.weights)), indent=1) + "\n"
         (chosen.weights / "figures.json").write_text(text, "utf-8")
     say(f"figures in {chosen.out}, report beside it")
 

@@ -18,6 +18,7 @@ from app.ingest.rows import document_id
 from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
+from benchmarks.evaluator.ratchet import digits
 from benchmarks.evaluator.relevance import (
     HELD_BACK_PERCENT,
     TESTS,
@@ -178,7 +179,10 @@ def _figures(
         **action_figures(GradedQuestions(best, gold), *at),
         **_interval(GradedQuestions(best, gold), at, seed),
     }
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
+    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
+    right = np.where(gold, best >= thresholds.upper, best < thresholds.lower)
+    spared = ~gold | (best >= thresholds.upper)
+    return {**rounded, "outcomes": digits(right), "spared": digits(spared)}
 
 
 def _interval(graded: GradedQuestions, at: tuple[float, float], seed: int) -> dict[str, float]:

@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 
+from benchmarks.evaluator.ratchet import digits
 from benchmarks.evaluator.relevance import HELD_BACK_PERCENT, Bench, Figures
 from evaluator.calibration.evaluate import Pairs, Values, auc_interval
 from evaluator.data.hard_negatives import terms
@@ -163,7 +164,11 @@ def on_needs(bench: Bench, scorer: Scorer) -> Figures:
         }
         parts |= {kind: [i for i in mine if rows[i].kind == kind] for kind in sorted(KINDS_HELD)}
         figures[language] = {
-            name: {"rows": len(part), "accuracy": round(_mean([right[i] for i in part]), 4)}
+            name: {
+                "rows": len(part),
+                "accuracy": round(_mean([right[i] for i in part]), 4),
+                "outcomes": digits(right[i] for i in part),
+            }
             for name, part in parts.items()
         }
     return figures

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.evaluator.ratchet import digits
 from benchmarks.evaluator.relevance import TESTS, Bench, Figures, file_of, interval
 from benchmarks.report import FOLDER
 from evaluator.calibration.acceptance import AnswerBars, JudgedCases, judged
@@ -52,6 +53,7 @@ def _share_above(bench: Bench, pairs: Sequence[tuple[tuple[str, str], tuple[str,
         "above_high": round(high, 4),
         "right": round(float(right.mean()), 3),
         "wrong": round(float(wrong.mean()), 3),
+        "outcomes": digits(1 - above),
     }
 
 
@@ -123,6 +125,7 @@ def on_acceptance(bench: Bench, scores: Scores, bars: AnswerBars) -> Figures:
             "accepted_high": round(high, 4),
             "support": round(float(mine.support.mean()), 3),
             "grade": round(float(mine.grade.mean()), 2),
+            "outcomes": digits(above if kind in RIGHT else 1 - above),
         }
     return figures
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.evaluator.ratchet import digits
 from benchmarks.evaluator.relevance import Figures, Grade
 from benchmarks.report import rows_of
 from evaluator.calibration.evaluate import Score
@@ -150,7 +151,7 @@ def _graded(grade: Grade, asked: Sequence[Asked]) -> list[Floats]:
     return [np.array(grades) for grades in grade([(one.question, one.units) for one in asked])]
 
 
-def _ranking(asked: Sequence[Asked], scores: Sequence[Floats]) -> dict[str, float]:
+def _ranking(asked: Sequence[Asked], scores: Sequence[Floats]) -> Figures:
     """Share of answering units put first, mean reciprocal rank, AUC of covered questions."""
     ranks, above = [], []
     for one, values in zip(asked, scores, strict=True):
@@ -162,6 +163,7 @@ def _ranking(asked: Sequence[Asked], scores: Sequence[Floats]) -> dict[str, floa
         "first": round(float(np.mean([rank == 1 for rank in ranks])), 4),
         "mrr": round(float(np.mean([1 / rank for rank in ranks])), 4),
         "within": round(float(np.mean(above)), 4),
+        "outcomes": digits(max(10 - rank, 0) / 9 for rank in ranks),
     }
 
 

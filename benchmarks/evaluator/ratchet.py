@@ -1,23 +1,73 @@
-"""The figures that weights are compared by: flat, and each so that more is better.
+"""The figures that weights are compared by: flat, each so that more is better.
 
     python -m benchmarks.evaluator.ratchet BEFORE.json NOW.json
 
 prints what fell between two files of `python -m benchmarks.evaluator`. New weights replace others
-only where nothing does.
+only where nothing falls beyond chance: each figure's rows are compared one by one, and a figure
+fell where more rows lost than gained by a one-sided sign test at ALPHA. Figures without rows may
+not fall at all.
 """
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from scipy.stats import binomtest  # type: ignore[import-untyped]
+
+ALPHA = 0.05
+"""Of each figure on its own: of a hundred that are equal, five would be said to fall."""
 
 Figures = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Change:
+    """A figure before and now, the rows that gained and lost, and the chance of so many losses."""
+
+    name: str
+    before: float
+    now: float
+    gained: int = 0
+    lost: int = 0
+    chance: float = 0.0
+
+    @property
+    def fell(self) -> bool:
+        """Whether it is lower by more than chance."""
+        return self.now < self.before and self.chance < ALPHA
+
+
+def digits(values: Iterable[float]) -> str:
+    """Outcomes of rows, 0…1 each, as one digit each."""
+    return "".join(str(round(9 * value)) for value in values)
+
+
 def held(figures: Figures) -> dict[str, float]:
     """The compared figures by name; parts that were not measured are absent."""
-    return {name: round(value, 4) for name, value in _flat(figures)}
+    return {name: round(value, 4) for name, value, _ in _flat(figures)}
+
+
+def outcomes(figures: Figures) -> dict[str, str]:
+    """The outcomes of each compared figure's rows, where they were kept."""
+    return {name: rows for name, _, rows in _flat(figures) if rows}
+
+
+def kept(figures: Figures, digest: str) -> Figures:
+    """What `figures.json` beside the weights of this digest holds."""
+    return {"evaluator": digest, "held": held(figures), "outcomes": outcomes(figures)}
+
+
+def changes(before: Figures, now: Figures) -> list[Change]:
+    """Each compared figure that both have; both are of the form of `kept`."""
+    old, new = before.get("outcomes", {}), now.get("outcomes", {})
+    return [
+        Change(name, value, now["held"][name], *_sign_test(old.get(name), new.get(name)))
+        for name, value in before["held"].items()
+        if name in now["held"]
+    ]
 
 
 def fallen(before: dict[str, float], now: dict[str, float]) -> list[str]:
@@ -29,37 +79,60 @@ def fallen(before: dict[str, float], now: dict[str, float]) -> list[str]:
     ]
 
 
-def _flat(figures: Figures) -> Iterator[tuple[str, float]]:
+def _sign_test(before: str | None, now: str | None) -> tuple[int, int, float]:
+    """Rows gained and lost, and the one-sided chance of as many losses among equal weights."""
+    if not before or not now or len(before) != len(now):
+        return 0, 0, 0.0
+    gained = sum(new > old for old, new in zip(before, now, strict=True))
+    lost = sum(new < old for old, new in zip(before, now, strict=True))
+    if not gained + lost:
+        return 0, 0, 1.0
+    return gained, lost, float(binomtest(lost, gained + lost, alternative="greater").pvalue)
+
+
+def _flat(figures: Figures) -> Iterator[tuple[str, float, str]]:
+    """Name, value and the outcomes of its rows."""
     for part in ("tests", "validation"):
         for name, own in figures.get(part, {}).items():
-            yield from (
-                (f"{part} {name} {key}", own[f"{key}_evaluator"]) for key in ("auc", "first")
-            )
+            rows = own.get("outcomes", "")
+            yield f"{part} {name} auc", own["auc_evaluator"], rows
+            yield f"{part} {name} first", own["first_evaluator"], _only_best(rows)
     for language, kinds in figures.get("kinds", {}).items():
-        yield from ((f"kinds {language} {kind}", 1 - own["above"]) for kind, own in kinds.items())
+        for kind, own in kinds.items():
+            yield f"kinds {language} {kind}", 1 - own["above"], own.get("outcomes", "")
     yield from _acceptance(figures.get("acceptance", {}))
     for name, own in _dicts(figures.get("actions", {})):
-        yield f"actions {name}", own["accuracy"]
-        yield f"actions {name} not needless", 1 - own["needless_searches"]
+        yield f"actions {name}", own["accuracy"], own.get("outcomes", "")
+        spared = 1 - own["needless_searches"]
+        yield f"actions {name} not needless", spared, own.get("spared", "")
     for language, parts in figures.get("judgements", {}).get("need", {}).items():
-        yield from ((f"need {language} {name}", own["accuracy"]) for name, own in parts.items())
-    yield from ((f"spans {name}", own["f1"]) for name, own in figures.get("spans", {}).items())
-    for name, own in figures.get("manuals", {}).items():
+        for name, own in parts.items():
+            yield f"need {language} {name}", own["accuracy"], own.get("outcomes", "")
+    for name, own in figures.get("spans", {}).items():
+        yield f"spans {name}", own["f1"], own.get("outcomes", "")
+    yield from _manuals(figures.get("manuals", {}))
+
+
+def _manuals(manuals: Figures) -> Iterator[tuple[str, float, str]]:
+    for name, own in manuals.items():
         if "evaluator" in own:
-            yield from (
-                (f"manuals {name} {key}", own["evaluator"][key]) for key in ("first", "mrr")
-            )
-        if "auc" in own:
-            yield f"manuals {name} auc", own["auc"]
-        if "standing_auc" in own:
-            yield f"manuals {name} standing auc", own["standing_auc"]
+            rows = own["evaluator"].get("outcomes", "")
+            yield f"manuals {name} first", own["evaluator"]["first"], _only_best(rows)
+            yield f"manuals {name} mrr", own["evaluator"]["mrr"], rows
+        for key in ("auc", "standing_auc"):
+            if key in own:
+                yield f"manuals {name} {key.replace('_', ' ')}", own[key], ""
 
 
-def _acceptance(acceptance: Figures) -> Iterator[tuple[str, float]]:
+def _only_best(rows: str) -> str:
+    return "".join("9" if row == "9" else "0" for row in rows)
+
+
+def _acceptance(acceptance: Figures) -> Iterator[tuple[str, float, str]]:
     for language, kinds in _dicts(acceptance):
         for kind, own in kinds.items():
             right = own["accepted"] if own["right"] else 1 - own["accepted"]
-            yield f"acceptance {language} {kind}", right
+            yield f"acceptance {language} {kind}", right, own.get("outcomes", "")
 
 
 def _dicts(figures: Figures) -> Iterator[tuple[str, Figures]]:
@@ -67,5 +140,9 @@ def _dicts(figures: Figures) -> Iterator[tuple[str, Figures]]:
 
 
 if __name__ == "__main__":
-    one, other = (held(json.loads(Path(name).read_text("utf-8"))) for name in sys.argv[1:3])
-    sys.stdout.write("\n".join(fallen(one, other)) + "\n")
+    one, other = (json.loads(Path(name).read_text("utf-8")) for name in sys.argv[1:3])
+    for each in changes(kept(one, ""), kept(other, "")):
+        if each.now < each.before:
+            rows = f"{each.gained} rows gained, {each.lost} lost, p {each.chance:.3f}"
+            verdict = "FELL" if each.fell else "lower"
+            sys.stdout.write(f"{verdict} {each.name}: {each.before} -> {each.now}; {rows}\n")

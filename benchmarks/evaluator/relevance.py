@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.evaluator.ratchet import digits
 from benchmarks.report import rows_of
 from evaluator.calibration.evaluate import (
     NEGATIVES,
@@ -93,7 +94,10 @@ def compare(bench: Bench, records: Sequence[Record], found: Sequence[Contest]) -
     scores = {"evaluator": scored(bench.relevance, found), "bm25": word_scores(records, found)}
     if bench.cosines is not None:
         scores["e5"] = scored(bench.cosines, found)
-    return {**compared(found, scores, bench.seed), "_scores": scores}
+    sizes = np.cumsum([len(contest.passages) for contest in found])[:-1]
+    below = [(own[0] > own[1:]).mean() for own in np.split(scores["evaluator"], sizes)]
+    figures = compared(found, scores, bench.seed)
+    return {**figures, "outcomes": digits(below), "_scores": scores}
 
 
 def on_tests(bench: Bench, training: dict[str, list[Record]]) -> tuple[Figures, Figures]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.evaluator.ratchet import digits
 from benchmarks.evaluator.relevance import HELD_BACK_PERCENT, Bench, Figures, file_of, interval
 from evaluator.data.records import Record, by_article, held_back, read_file
 from evaluator.inference.scorer import Scorer, in_batches
@@ -65,7 +66,8 @@ def scored(records: Sequence[Record], found: Sequence[str], seed: int) -> Figure
     }
     if not answerable.all():
         figures["refused"] = float(values[~answerable, 0].mean())
-    return {name: round(value, 4) for name, value in figures.items()}
+    rounded = {name: round(value, 4) for name, value in figures.items()}
+    return {**rounded, "outcomes": digits(values[:, 1])}
 
 
 def _row(golds: Sequence[str], answer: str) -> tuple[float, float]:
