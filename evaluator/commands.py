@@ -92,6 +92,9 @@ def train(
     ] = None,
     learning_rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 5e-5,
     train_length: Annotated[int, typer.Option(min=32, max=512, help="Tokens of a row.")] = 384,
+    frozen_layers: Annotated[
+        int, typer.Option(min=0, help="Lowest layers left as they are: faster, for later passes.")
+    ] = 0,
     t5: Annotated[
         Path | None, typer.Option(help="Folder of a local T5, trained by the CRAG paper's recipe.")
     ] = None,
@@ -110,7 +113,8 @@ def train(
             return
         options = training.TrainOptions(
             seed, minutes, rows, init, layers, learning_rate=learning_rate,
-            train_length=train_length, left_out=tuple(left_out or ()),
+            train_length=train_length, frozen_layers=frozen_layers,
+            left_out=tuple(left_out or ()),
         )  # fmt: skip
         training.train(data, out, work, options, timed())
         import_module("evaluator.calibration.model_card").write_card(out)

@@ -72,7 +72,8 @@ def write_card(folder: Path) -> Path | None:
         "chosen_by": ", ".join(options["left_out"]) or "none",
         "flags": f" --learning-rate {options['learning_rate']:g} --train-length "
         f"{options['train_length']}"
-        + "".join(f" --left-out {name}" for name in options["left_out"]),
+        + "".join(f" --left-out {name}" for name in options["left_out"])
+        + (f" --frozen-layers {frozen}" if (frozen := options.get("frozen_layers")) else ""),
         "new_rate": f"{options['new_rate']:g}",
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],
