@@ -62,6 +62,7 @@ def write_card(folder: Path) -> Path | None:
     made_by = config["made_by"]
     options, training = made_by["options"], made_by["training"]
     is_shipped = folder.resolve() == WEIGHTS.resolve()
+    frozen = options.get("frozen_layers", 0)
     values = {
         **config,
         **training,
@@ -73,7 +74,8 @@ def write_card(folder: Path) -> Path | None:
         "flags": f" --learning-rate {options['learning_rate']:g} --train-length "
         f"{options['train_length']}"
         + "".join(f" --left-out {name}" for name in options["left_out"])
-        + (f" --frozen-layers {frozen}" if (frozen := options.get("frozen_layers")) else ""),
+        + (f" --frozen-layers {frozen}" if frozen else ""),
+        "frozen": f" and the {frozen} lowest layers" if frozen else "",
         "new_rate": f"{options['new_rate']:g}",
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],

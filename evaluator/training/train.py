@@ -93,7 +93,7 @@ class TrainOptions:
     learning_rate: float = 5e-5
     new_rate: float = 5e-4  # of the parts that begin as nothing
     dropout: float = 0.0
-    batch_tokens: int = 4096  # padded
+    batch_tokens: int = 6144  # padded
     train_length: int = 384
     group: int = 4  # rows of one question at most, the answering one among them
     span_weight: float = 0.5
