@@ -10,7 +10,7 @@ not fall at all.
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,51 +92,77 @@ def _sign_test(before: str | None, now: str | None) -> tuple[int, int, float]:
 
 def _flat(figures: Figures) -> Iterator[tuple[str, float, str]]:
     """Name, value and the outcomes of its rows."""
-    for part in ("tests", "validation"):
-        for name, own in figures.get(part, {}).items():
-            rows = own.get("outcomes", "")
-            yield f"{part} {name} auc", own["auc_evaluator"], rows
-            yield f"{part} {name} first", own["first_evaluator"], _only_best(rows)
-    for language, kinds in figures.get("kinds", {}).items():
+    for part, own in figures.items():
+        if part in _PARTS:
+            yield from _PARTS[part](part, own)
+
+
+def _relevance(part: str, sets: Figures) -> Iterator[tuple[str, float, str]]:
+    for name, own in sets.items():
+        rows = own.get("outcomes", "")
+        yield f"{part} {name} auc", own["auc_evaluator"], rows
+        yield f"{part} {name} first", own["first_evaluator"], _only_best(rows)
+
+
+def _kinds(part: str, languages: Figures) -> Iterator[tuple[str, float, str]]:
+    for language, kinds in languages.items():
         for kind, own in kinds.items():
-            yield f"kinds {language} {kind}", 1 - own["above"], own.get("outcomes", "")
-    yield from _acceptance(figures.get("acceptance", {}))
-    for name, own in _dicts(figures.get("actions", {})):
-        yield f"actions {name}", own["accuracy"], own.get("outcomes", "")
-        spared = 1 - own["needless_searches"]
-        yield f"actions {name} not needless", spared, own.get("spared", "")
-    for language, parts in figures.get("judgements", {}).get("need", {}).items():
+            yield f"{part} {language} {kind}", 1 - own["above"], own.get("outcomes", "")
+
+
+def _acceptance(part: str, acceptance: Figures) -> Iterator[tuple[str, float, str]]:
+    for language, kinds in _dicts(acceptance):
+        for kind, own in kinds.items():
+            right = own["accepted"] if own["right"] else 1 - own["accepted"]
+            yield f"{part} {language} {kind}", right, own.get("outcomes", "")
+
+
+def _actions(part: str, actions: Figures) -> Iterator[tuple[str, float, str]]:
+    for name, own in _dicts(actions):
+        yield f"{part} {name}", own["accuracy"], own.get("outcomes", "")
+        yield f"{part} {name} not needless", 1 - own["needless_searches"], own.get("spared", "")
+
+
+def _needs(_: str, judgements: Figures) -> Iterator[tuple[str, float, str]]:
+    for language, parts in judgements.get("need", {}).items():
         for name, own in parts.items():
             yield f"need {language} {name}", own["accuracy"], own.get("outcomes", "")
-    for name, own in figures.get("spans", {}).items():
-        yield f"spans {name}", own["f1"], own.get("outcomes", "")
-    yield from _manuals(figures.get("manuals", {}))
 
 
-def _manuals(manuals: Figures) -> Iterator[tuple[str, float, str]]:
+def _spans(part: str, sets: Figures) -> Iterator[tuple[str, float, str]]:
+    for name, own in sets.items():
+        yield f"{part} {name}", own["f1"], own.get("outcomes", "")
+
+
+def _manuals(part: str, manuals: Figures) -> Iterator[tuple[str, float, str]]:
     for name, own in manuals.items():
         if "evaluator" in own:
             rows = own["evaluator"].get("outcomes", "")
-            yield f"manuals {name} first", own["evaluator"]["first"], _only_best(rows)
-            yield f"manuals {name} mrr", own["evaluator"]["mrr"], rows
+            yield f"{part} {name} first", own["evaluator"]["first"], _only_best(rows)
+            yield f"{part} {name} mrr", own["evaluator"]["mrr"], rows
         for key in ("auc", "standing_auc"):
             if key in own:
-                yield f"manuals {name} {key.replace('_', ' ')}", own[key], ""
+                yield f"{part} {name} {key.replace('_', ' ')}", own[key], ""
 
 
 def _only_best(rows: str) -> str:
     return "".join("9" if row == "9" else "0" for row in rows)
 
 
-def _acceptance(acceptance: Figures) -> Iterator[tuple[str, float, str]]:
-    for language, kinds in _dicts(acceptance):
-        for kind, own in kinds.items():
-            right = own["accepted"] if own["right"] else 1 - own["accepted"]
-            yield f"acceptance {language} {kind}", right, own.get("outcomes", "")
-
-
 def _dicts(figures: Figures) -> Iterator[tuple[str, Figures]]:
     return ((name, own) for name, own in figures.items() if isinstance(own, dict))
+
+
+_PARTS: dict[str, Callable[[str, Figures], Iterator[tuple[str, float, str]]]] = {
+    "tests": _relevance,
+    "validation": _relevance,
+    "kinds": _kinds,
+    "acceptance": _acceptance,
+    "actions": _actions,
+    "judgements": _needs,
+    "spans": _spans,
+    "manuals": _manuals,
+}
 
 
 if __name__ == "__main__":

@@ -71,10 +71,7 @@ def write_card(folder: Path) -> Path | None:
         "tasks": ", ".join(config["tasks"]),
         "initialization": SECTIONS.get(options["init"], SECTIONS["folder"]),
         "chosen_by": ", ".join(options["left_out"]) or "none",
-        "flags": f" --learning-rate {options['learning_rate']:g} --train-length "
-        f"{options['train_length']}"
-        + "".join(f" --left-out {name}" for name in options["left_out"])
-        + (f" --frozen-layers {frozen}" if frozen else ""),
+        "flags": _flags(options),
         "frozen": f" and the {frozen} lowest layers" if frozen else "",
         "new_rate": f"{options['new_rate']:g}",
         "minutes": f"{options['minutes']:g}",
@@ -106,6 +103,16 @@ def write_card(folder: Path) -> Path | None:
     path = folder / "README.md"
     path.write_text("\n\n".join([*parts, SECTIONS["limits"]]) + "\n", encoding="utf-8")
     return path
+
+
+def _flags(options: Mapping[str, Any]) -> str:
+    """Of `train`, beside those that the card's command names."""
+    frozen = options.get("frozen_layers")
+    return (
+        f" --learning-rate {options['learning_rate']:g} --train-length {options['train_length']}"
+        + "".join(f" --left-out {name}" for name in options["left_out"])
+        + (f" --frozen-layers {frozen}" if frozen else "")
+    )
 
 
 def keep_figures(folder: Path, name: str, figures: dict[str, float]) -> None:
