@@ -2,10 +2,9 @@
 
     python -m benchmarks.evaluator.ratchet BEFORE.json NOW.json
 
-prints what fell between two files of `python -m benchmarks.evaluator`. New weights replace others
-only where nothing falls beyond chance: each figure's rows are compared one by one, and a figure
-fell where more rows lost than gained by a one-sided sign test at ALPHA. Figures without rows may
-not fall at all.
+prints what is lower between two files of `python -m benchmarks.evaluator`. New weights replace
+others only where nothing is. Of each lower figure the rows that both files hold are compared one by
+one (an AUC by each question's own share): a one-sided sign test tells whether it is noise.
 """
 
 import json
@@ -25,7 +24,10 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """A figure before and now, the rows that gained and lost, and the chance of so many losses."""
+    """A figure before and now, the rows that gained and lost, and the chance of so many losses.
+
+    0 where the rows of one side are not known.
+    """
 
     name: str
     before: float
@@ -167,6 +169,8 @@ _PARTS: dict[str, Callable[[str, Figures], Iterator[tuple[str, float, str]]]] = 
 
 if __name__ == "__main__":
     one, other = (json.loads(Path(name).read_text("utf-8")) for name in sys.argv[1:3])
+    for name in sorted(held(one).keys() - held(other).keys()):
+        sys.stdout.write(f"ABSENT {name}\n")
     for each in changes(kept(one, ""), kept(other, "")):
         if each.now < each.before:
             rows = f"{each.gained} rows gained, {each.lost} lost, p {each.chance:.3f}"

@@ -337,7 +337,7 @@ def _before(figures: Figures) -> str:
 
 Every figure that weights are compared by, higher is better; before:
 `{figures["before"]["evaluator"]}`. Of {len(found)} figures {higher} are higher and {lower} lower,
-{fell} of these beyond chance: both read the same rows, and gained : lost counts those that came
-out better and worse (one-sided sign test, 5 % for each figure on its own).
+{fell} of these beyond chance: gained : lost counts the rows that came out better and worse
+(one-sided sign test, 5 % for each figure on its own). Where the rows are not known, lower is fallen.
 
 {table(("figure", "before", "now", "gained : lost", ""), rows)}"""

@@ -62,7 +62,6 @@ def write_card(folder: Path) -> Path | None:
     made_by = config["made_by"]
     options, training = made_by["options"], made_by["training"]
     is_shipped = folder.resolve() == WEIGHTS.resolve()
-    frozen = options.get("frozen_layers", 0)
     values = {
         **config,
         **training,
@@ -72,7 +71,7 @@ def write_card(folder: Path) -> Path | None:
         "initialization": SECTIONS.get(options["init"], SECTIONS["folder"]),
         "chosen_by": ", ".join(options["left_out"]) or "none",
         "flags": _flags(options),
-        "frozen": f" and the {frozen} lowest layers" if frozen else "",
+        "frozen": _frozen(options),
         "new_rate": f"{options['new_rate']:g}",
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],
@@ -103,6 +102,11 @@ def write_card(folder: Path) -> Path | None:
     path = folder / "README.md"
     path.write_text("\n\n".join([*parts, SECTIONS["limits"]]) + "\n", encoding="utf-8")
     return path
+
+
+def _frozen(options: Mapping[str, Any]) -> str:
+    layers = options.get("frozen_layers")
+    return f"the embeddings and the {layers} lowest layers" if layers else "the word table"
 
 
 def _flags(options: Mapping[str, Any]) -> str:

@@ -72,9 +72,8 @@ Part = Literal["relevance", "support", "utility", "evidence", "need"]
 """What rows are drawn by: the tasks, and retrieval's rows with evidence at hand and without."""
 
 SHARES: dict[Part, float] = {
-    "relevance": 0.36, "support": 0.36, "utility": 0.22, "evidence": 0.03, "need": 0.03,
+    "relevance": 0.3, "support": 0.34, "utility": 0.2, "evidence": 0.04, "need": 0.12,
 }  # fmt: skip
-"""Little of need, which the encoder beside the evaluator tells better (inference/fusion.py)."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +87,11 @@ class TrainOptions:
     """`e5`, `none`, or the folder of an evaluator."""
     layers: int = 12
     vocabulary: int = 48_000
-    frozen_layers: int = 0
-    """Lowest ones of the encoder, left as they are: with four a step takes a quarter less time."""
+    frozen_layers: int = 0  # lowest ones of the encoder; with any, its embeddings, too
     learning_rate: float = 5e-5
     new_rate: float = 5e-4  # of the parts that begin as nothing
     dropout: float = 0.0
-    batch_tokens: int = 6144  # padded
+    batch_tokens: int = 4096  # padded
     train_length: int = 384
     group: int = 4  # rows of one question at most, the answering one among them
     span_weight: float = 0.5

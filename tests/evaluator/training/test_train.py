@@ -122,6 +122,17 @@ def needs() -> list[Group]:
     return of_judgements(judgements(), PairTokenizer(tiny_tokenizer(), 48))
 
 
+def test_frozen_layers_and_embeddings_are_not_learnt() -> None:
+    network = tiny_network()
+    learner = Evaluating(network, [], replace(OPTIONS, frozen_layers=1))
+    learnt = {id(one) for part in learner.groups() for one in part["params"]}
+    encoder = network.t5.encoder
+    frozen = [*encoder.embeddings.parameters(), *encoder.encoder.layer[0].parameters()]
+    assert learnt.isdisjoint(map(id, frozen))
+    assert learnt >= {id(one) for one in encoder.encoder.layer[1:].parameters()}
+    assert id(network.head.weight) in learnt
+
+
 def test_sources_left_out_choose_the_checkpoint() -> None:
     known, out = of_groups(groups(40)), of_groups(groups(40, "other"))
     network = tiny_network()
