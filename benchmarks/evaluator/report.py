@@ -338,6 +338,6 @@ def _before(figures: Figures) -> str:
 Every figure that weights are compared by, higher is better; before:
 `{figures["before"]["evaluator"]}`. Of {len(found)} figures {higher} are higher and {lower} lower,
 {fell} of these beyond chance: gained : lost counts the rows that came out better and worse
-(one-sided sign test, 5 % for each figure on its own). Where the rows are not known, lower is fallen.
+(one-sided sign test, 5 % for each figure on its own). Where rows are not known, lower is fallen.
 
 {table(("figure", "before", "now", "gained : lost", ""), rows)}"""
