@@ -40,8 +40,11 @@ _MAX_ATTRIBUTES = 300
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s<>/]*)([^<>]*)")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 # Comparisons in scripts look like tags; unclosed ones take the rest along, so this stays linear.
+# Shapes of drawings (SVG) hold no text, and diagrams have thousands that nothing else would close.
 _UNREAD = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
+    r"<!--.*?(?:-->|\Z)|<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)"
+    r"|<(?:circle|ellipse|line|path|polygon|polyline|rect|stop|use)\b[^<>]*/>",
+    re.IGNORECASE | re.DOTALL,
 )
 # Elements without content, and those that the next of their kind closes.
 _NEVER_DEEP = frozenset(

@@ -8,6 +8,7 @@ from app.websearch.html_text import (
     decode,
     html_paragraphs,
     is_cheap_to_parse,
+    parsed,
     plain_paragraphs,
 )
 
@@ -141,6 +142,7 @@ HOSTILE = {
     "textarea": "<textarea><script></textarea>" + "<div>" * 200_000,
     "lists": "<li><p>" * 100_000,
     "entities": "<p>" + "&amp;" * 200_000,
+    "shapes": "<svg>" + '<path d="M0"><path d="M1"/' * 40_000,
     "many attributes": ("<i " + " ".join(f"a{n}=1" for n in range(290)) + ">") * 500,
 }
 
@@ -160,3 +162,10 @@ def test_ordinary_pages_are_cheap_enough() -> None:
     article = "<p>A <a href='/a'>link</a> and <i>words</i> go on and on.</p>" * 15_000
     assert is_cheap_to_parse("<div>" * 40 + article)
     assert is_cheap_to_parse(html.replace("<tr>", "</td></tr><tr>").replace("<td>cell<", "</td><"))
+
+
+def test_a_page_of_diagrams_is_read() -> None:
+    shapes = '<path d="M0 0"/><polygon points="0 0"/><text>a label</text>' * 6_000
+    tree = parsed(f"<p>Before.<svg>{shapes}</svg><p>After.")
+    assert [node.text(deep=False) for node in tree.css("p")] == ["Before.", "After."]
+    assert len(tree.css("text")) == 6_000
