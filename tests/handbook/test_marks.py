@@ -15,7 +15,7 @@ from app.settings import Settings
 from tests.handbook.blocks import BLOCKS, Block, runnable
 
 KINDS = {"sh", "python", "js", "json", "jsonl", "yaml", "env", "text"}
-REASONS = {"key", "network", "docker", "gpu", "llama-index", "llama-index-core"}
+REASONS = {"key", "network", "docker", "gpu", "terminal", "llama-index", "llama-index-core"}
 MARKS = {"sh": {"needs", "serves"}, "python": {"needs"}, "js": {"needs"}, "json": {"of"}}
 
 

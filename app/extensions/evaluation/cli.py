@@ -41,6 +41,13 @@ def evaluate(
             min=1, max=1000, help="Write this many questions from the documents to QUESTIONS first."
         ),
     ] = None,
+    label: Annotated[
+        bool,
+        typer.Option(
+            "--label",
+            help="Ask for questions and which passage answers each; append them to QUESTIONS.",
+        ),
+    ] = False,
     collection: Collection = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the evaluation; left out: the file's.")
@@ -60,6 +67,9 @@ def evaluate(
     with interruptible("answers so far are kept, and the same command goes on from there"):
         if make is not None:
             command.make_questions(questions, make, collection)
+            return
+        if label:
+            command.label_by_hand(questions, collection)
             return
         options = command.Options(
             out=out,

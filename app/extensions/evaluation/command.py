@@ -23,6 +23,7 @@ from app.errors import InvalidRequest, ServiceError, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.extensions.evaluation.first_questions import first_questions
 from app.extensions.evaluation.jobs import EvaluationJobs
+from app.extensions.evaluation.labelled_by_hand import label_questions, what_next
 from app.extensions.evaluation.questions import EvaluationQuestion, read_questions
 from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.runner import EvaluationRequest, model_calls
@@ -36,6 +37,7 @@ from app.storage.api_keys import Caller
 from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
+from graphs.errors import RetrieverFailed
 from graphs.options import Scope
 from graphs.ports import Services
 from graphs.types import Language
@@ -105,6 +107,17 @@ def make_questions(file: Path, most: int, collection: str | None) -> None:
     )
 
 
+def label_by_hand(file: Path, collection: str | None) -> None:
+    """Appends the user's own questions to `file`, each with the passage that answers it."""
+    logging.basicConfig(level=logging.ERROR)
+    try:
+        known = read_questions(_text(file), str(file)) if file.exists() else []
+        questions = asyncio.run(_label(settings_told(), file, known, collection))
+    except (ServiceError, InvalidRequest, RetrieverFailed) as error:
+        fail(str(error))
+    typer.echo(what_next(questions, file))
+
+
 async def _evaluate(
     settings: Settings, request: EvaluationRequest, options: Options, baseline: Any
 ) -> EvaluationReport:
@@ -135,6 +148,13 @@ async def _make(settings: Settings, most: int, collection: str | None) -> list[E
         if not isinstance(retriever, HybridRetriever):
             fail("the knowledge base of these settings cannot be listed")
         return await first_questions(retriever.index, scope, most, jobs.services.chat)
+
+
+async def _label(
+    settings: Settings, file: Path, known: Sequence[EvaluationQuestion], collection: str | None
+) -> list[EvaluationQuestion]:
+    async with _open(settings, collection, 1) as (jobs, scope):
+        return await label_questions(jobs.services.retriever, scope, file, known)
 
 
 @asynccontextmanager

@@ -166,3 +166,33 @@ def test_the_command_reports_compares_and_makes_first_questions(
     worse = run(cli, [*command, "--judge", "none", "--baseline", "better.json"])
     assert worse.exit_code == 3, worse.output
     assert "worse: rag recall" in worse.output
+
+
+def test_questions_are_labelled_by_hand(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_environment: None
+) -> None:
+    monkeypatch.setenv("SELFCRAG_DATA_DIR", str(data_dir))
+    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
+    file = tmp_path / "own.jsonl"
+    question = "What does the upper threshold decide?"
+    lines = [
+        *(question, "9", "1", "no such words anywhere", ""),
+        *("谁写了《红楼梦》？", "0"),
+        *("Left out?", ""),
+        *(question, ""),
+    ]
+    run = CliRunner().invoke
+    command = ["evaluate", str(file), "--label"]
+    shown = run(cli, command, input="\n".join(lines) + "\n")
+    assert shown.exit_code == 0, shown.output
+    assert "1 questions with an answer, 1 without; 18 more until" in shown.output
+    for words in ("A number from 0 to", "does not hold these words", "in the file already"):
+        assert words in shown.output
+    first, second = (json.loads(line) for line in file.read_text("utf-8").splitlines())
+    assert first["question"] == question
+    assert len(first["sources"]) == 1
+    assert (second["question"], second["answerable"]) == ("谁写了《红楼梦》？", False)
+    measured = run(cli, ["evaluate", str(file), "-v", "rag", "--judge", "none", "--calibrate",
+                         "--out", str(tmp_path / "report")])  # fmt: skip
+    assert measured.exit_code == 0, measured.output
+    assert "at least 20 graded questions" in measured.output
