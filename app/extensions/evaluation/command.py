@@ -23,7 +23,7 @@ from app.errors import InvalidRequest, ServiceError, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.extensions.evaluation.first_questions import first_questions
 from app.extensions.evaluation.jobs import EvaluationJobs
-from app.extensions.evaluation.labelled_by_hand import label_questions, what_next
+from app.extensions.evaluation.labelling import label_questions, what_next
 from app.extensions.evaluation.questions import EvaluationQuestion, read_questions
 from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.runner import EvaluationRequest, model_calls
@@ -111,11 +111,26 @@ def label_by_hand(file: Path, collection: str | None) -> None:
     """Appends the user's own questions to `file`, each with the passage that answers it."""
     logging.basicConfig(level=logging.ERROR)
     try:
-        known = read_questions(_text(file), str(file)) if file.exists() else []
+        known = _known(file)
         questions = asyncio.run(_label(settings_told(), file, known, collection))
     except (ServiceError, InvalidRequest, RetrieverFailed) as error:
         fail(str(error))
-    typer.echo(what_next(questions, file))
+    typer.echo(what_next(questions, file, collection))
+
+
+def _known(file: Path) -> list[EvaluationQuestion]:
+    """What the file holds already; the command ends where no JSON lines can be appended to it."""
+    try:
+        file.touch()
+        with file.open("r+", encoding="utf-8") as lines:
+            text = lines.read()
+            if text.strip() and not text.startswith("{"):
+                fail(f"{file} is not JSON lines, which alone can be appended to: name another file")
+            if text and not text.endswith("\n"):
+                lines.write("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be appended to: {error}")
+    return read_questions(text, str(file)) if text.strip() else []
 
 
 async def _evaluate(

@@ -188,10 +188,19 @@ def test_questions_are_labelled_by_hand(
     assert "1 questions with an answer, 1 without; 18 more until" in shown.output
     for words in ("A number from 0 to", "does not hold these words", "in the file already"):
         assert words in shown.output
-    first, second = (json.loads(line) for line in file.read_text("utf-8").splitlines())
+    text = file.read_text("utf-8")
+    file.write_text(text.rstrip(), "utf-8")  # as editors may leave it
+    more = run(cli, command, input="Who keeps the bees?\n0\n\n")
+    assert "1 questions with an answer, 2 without" in more.output
+    assert file.read_text("utf-8").startswith(text)
+    first, second, _ = (json.loads(line) for line in file.read_text("utf-8").splitlines())
     assert first["question"] == question
     assert len(first["sources"]) == 1
     assert (second["question"], second["answerable"]) == ("谁写了《红楼梦》？", False)
+    table = tmp_path / "table.csv"
+    table.write_text(CSV, "utf-8")
+    refused = run(cli, ["evaluate", str(table), "--label"])
+    assert (refused.exit_code, table.read_text("utf-8")) == (1, CSV)
     measured = run(cli, ["evaluate", str(file), "-v", "rag", "--judge", "none", "--calibrate",
                          "--out", str(tmp_path / "report")])  # fmt: skip
     assert measured.exit_code == 0, measured.output

@@ -1,5 +1,6 @@
 """A question set labelled by hand: the user's own questions, each with the passage that answers."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from graphs.ports import Retriever
 from graphs.types import Passage
 
 SHOWN = 5
-MAX_SHOWN_CHARS = 500
 
 
 async def label_questions(
@@ -25,7 +25,7 @@ async def label_questions(
 ) -> list[EvaluationQuestion]:
     """Reads questions until an empty line and appends each to `file` as soon as it is labelled.
 
-    Returns the whole set. Raises RetrieverFailed.
+    Returns the whole set; `known` is what the file holds already. Raises RetrieverFailed.
     """
     labelled, ids = list(known), {question.id for question in known}
     while text := _prompt("Question (empty: end)"):
@@ -51,7 +51,7 @@ def _append(row: EvaluationQuestion, file: Path) -> None:
         lines.write(f"{row.model_dump_json(exclude_defaults=True)}\n")
 
 
-def what_next(questions: Sequence[EvaluationQuestion], file: Path) -> str:
+def what_next(questions: Sequence[EvaluationQuestion], file: Path, collection: str | None) -> str:
     """How many there are of each kind, and what can be done with them."""
     answered = sum(question.is_answerable is True for question in questions)
     unanswered = sum(question.is_answerable is False for question in questions)
@@ -60,7 +60,9 @@ def what_next(questions: Sequence[EvaluationQuestion], file: Path) -> str:
         return f"{counts}; {missing} more until thresholds can be proposed"
     if not (answered and unanswered):
         return f"{counts}; both kinds are needed to propose thresholds"
-    return f"{counts}; next: selfcrag evaluate {file} -v crag:web=never --calibrate"
+    command = ["selfcrag", "evaluate", str(file), "-v", "crag:web=never", "--calibrate"]
+    command += ["--collection", collection] if collection else []
+    return f"{counts}; next: {shlex.join(command)}"
 
 
 def _labelled(
@@ -87,10 +89,8 @@ def _labelled(
 def _show(passages: Sequence[Passage]) -> None:
     console = Console(highlight=False)
     for number, passage in enumerate(passages, start=1):
-        text = passage.text
-        shortened = text[:MAX_SHOWN_CHARS] + "…" * (len(text) > MAX_SHOWN_CHARS)
         console.print(Text(f"{number}  {passage.source}", style="bold"))
-        console.print(Text(shortened), style="dim")
+        console.print(Text(passage.text, style="dim"))
     if not passages:
         typer.echo("No passage was found.")
 
