@@ -25,6 +25,8 @@ from app.websearch.html_text import TooNested, declared_charset, decoded, marked
 from graphs.text.model_output import whole_characters
 
 MAX_CAPTION_CHARS = 2000
+# Nobody sees them, and a terminal that a passage is printed on would obey them.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
 def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
@@ -49,24 +51,24 @@ def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
         replace(block, text=_name_of(block.picture, number)) if block.picture else block
         for number, block in enumerate(blocks, start=1)
     ]
-    # Records may hold halves of characters, as escapes.
     blocks = [
-        replace(
-            block,
-            text=whole_characters(block.text),
-            headings=tuple(map(whole_characters, block.headings)),
-        )
+        replace(block, text=_printable(block.text), headings=tuple(map(_printable, block.headings)))
         for block in blocks
-        if block.text.strip()
     ]
+    blocks = [block for block in blocks if block.text.strip()]
     if not blocks:
         raise DocumentRefused("no text in it")
     return LoadedDocument(
-        title=whole_characters(" ".join((title or path.stem).split())),
+        title=_printable(" ".join((title or path.stem).split())),
         blocks=blocks,
         sha256=digest_of(path, content),
         bytes=len(content),
     )
+
+
+def _printable(text: str) -> str:
+    """Without control characters, and halves of characters, which records hold as escapes."""
+    return _CONTROL.sub("", whole_characters(text))
 
 
 Reader = Callable[[bytes], tuple[str, list[Block]]]
