@@ -183,6 +183,37 @@ def test_runs_are_looked_for_and_evaluations_begun(page: Page, tmp_path: Path) -
     assert page.complaints() == []
 
 
+def test_own_questions_are_labelled_and_evaluated(page: Page, shipped: Serving) -> None:
+    page.click("#to-evaluations")
+    for question, choice in (
+        (ENGLISH, "li:has(.text) button"),
+        ("Who composed the anthem of Lirn?", "> .line > button"),
+    ):
+        page.one("#label-question").send_keys(question)
+        page.click("#label-form button")
+        page.wait(lambda: page.count("#label-passages li .text") > 0)
+        if question == ENGLISH:
+            words = "#label-passages li:first-child .text"
+            page.do("getSelection().selectAllChildren(document.querySelector(arguments[0]))", words)
+        page.click(f"#label-passages {choice}")
+        page.wait(lambda: page.count("#label-passages li") == 0)
+    assert "1 questions with an answer, 1 without" in page.text("#label-count")
+    page.driver.refresh()
+    page.wait(lambda: "1 without. From 18 more on" in page.text("#label-count"))
+
+    known = {it["evaluation_id"] for it in shipped.client.get("/evaluations").json()["evaluations"]}
+    page.click("#label-evaluate")
+    page.wait(lambda: page.text("#evaluation-list li:first-child b") == "Label your own questions")
+    page.wait(lambda: page.count("#evaluation-list li:first-child a[href*='calibrate=true']") == 1)
+    listed = shipped.client.get("/evaluations").json()["evaluations"]
+    (begun,) = {it["evaluation_id"] for it in listed} - known
+    results = shipped.client.get(f"/evaluations/{begun}").json()["results"]
+    assert results["questions"]["all"] == 2
+    page.click("#label-empty")
+    assert "0 questions with an answer" in page.text("#label-count")
+    assert page.complaints() == []
+
+
 def test_two_evaluations_are_compared(page: Page, shipped: Serving) -> None:
     for answer in ("12 metres", "87 metres"):
         rows = [{"question": ENGLISH, "answer": answer}]

@@ -4,6 +4,7 @@ import { call, hasKey, latestOf } from "./api.mjs";
 import * as comparison from "./comparison.mjs";
 import * as documents from "./documents.mjs";
 import { byId, h, put } from "./dom.mjs";
+import * as labelling from "./labelling.mjs";
 import { save } from "./share.mjs";
 import { current, t, when } from "./words.mjs";
 
@@ -30,6 +31,7 @@ export function render() {
   put(byId("evaluation-list"), ...listed.map(row));
   byId("evaluations-empty").hidden = listed.length > 0;
   count();
+  labelling.render();
   if (compared) showComparison();
 }
 
@@ -75,12 +77,13 @@ function chooser({ evaluation_id: id, name, status, created_at: at }) {
 
 /** A new tab carries no key: with one, the report is saved instead. */
 function reportOf({ evaluation_id: id, name }, more = "") {
-  const address = `evaluations/${id}/report?language=${current()}${more}`;
+  const address = `evaluations/${id}/report?language=${current()}&calibrate=true${more}`;
   if (!hasKey()) return h("a", { href: address, target: "_blank", rel: "noopener" }, t("report_of"));
   return h("button", { data: { report: address, name } }, t("report_of"));
 }
 
 export function wire(failed) {
+  labelling.wire(evaluate, failed);
   byId("evaluations-refresh").onclick = () => load().catch(failed);
   byId("evaluation-form").onsubmit = (event) => {
     event.preventDefault();
@@ -100,9 +103,13 @@ export function wire(failed) {
 async function begin() {
   const [file] = byId("evaluation-file").files;
   if (!file) return;
-  byId("trouble").hidden = true;
-  await call("evaluations", { json: { name: file.name, questions: await file.text(), ...documents.chosen() } });
+  await evaluate({ name: file.name, questions: await file.text() });
   byId("evaluation-form").reset();
+}
+
+async function evaluate(asked) {
+  byId("trouble").hidden = true;
+  await call("evaluations", { json: { ...asked, ...documents.chosen() } });
   await load();
 }
 
