@@ -199,7 +199,7 @@ def test_own_questions_are_labelled_and_evaluated(page: Page, shipped: Serving) 
         page.wait(lambda: page.count("#label-passages li") == 0)
     assert "1 questions with an answer, 1 without" in page.text("#label-count")
     page.driver.refresh()
-    page.wait(lambda: "1 without. From 18 more on" in page.text("#label-count"))
+    page.wait(lambda: "1 without. 18 more" in page.text("#label-count"))
 
     known = {it["evaluation_id"] for it in shipped.client.get("/evaluations").json()["evaluations"]}
     page.click("#label-evaluate")

@@ -26,7 +26,7 @@ export function render() {
   const without = all.filter((it) => it.answerable === false).length;
   const missing = LEAST - all.length;
   const next = missing > 0 ? t("labelMore", missing) : without && without < all.length ? t("labelReady") : t("labelBoth");
-  byId("label-count").textContent = `${t("labelledOf", all.length - without, without)} ${next}`;
+  byId("label-count").textContent = t("labelledOf", all.length - without, without, next);
   for (const id of ["label-evaluate", "label-save", "label-empty"]) byId(id).disabled = !all.length;
   put(byId("label-passages"), asked && choices(asked));
 }
