@@ -469,17 +469,24 @@ class Evaluating:
 
     def _listwise(self, batch: Sequence[Group], logits: Tensor) -> Tensor:
         """Of a question's rows the best one against the others, by the margin of its token."""
-        losses, first = [], 0
+        rows = [row for group in batch for row in group]
+        tokens = [places(row.task).start + best(row.task) for row in rows]
+        right = torch.tensor(tokens, device=logits.device).unsqueeze(1)
+        wrong = logits.scatter(1, right, -1e9).logsumexp(1)
+        margins = logits.gather(1, right).squeeze(1) - wrong
+        beside: list[Tensor] = []
+        first = 0
         for group in batch:
-            task, right = group[0].task, best(group[0].task)
-            if group[0].label == right and any(row.label != right for row in group):
-                mine = logits[first : first + len(group), places(task)]
-                wrong = torch.cat([mine[:, :right], mine[:, right + 1 :]], 1).logsumexp(1)
-                margins = mine[:, right] - wrong
-                others = [place for place, row in enumerate(group) if row.label != right]
-                losses.append(torch.logsumexp(margins[[0, *others]], 0) - margins[0])
+            is_best = [row.label == best(row.task) for row in group]
+            if is_best[0] and not all(is_best):
+                others = [first + i for i, same in enumerate(is_best) if not same]
+                beside.append(torch.tensor([first, *others]))
             first += len(group)
-        return torch.stack(losses).mean() if losses else logits.sum() * 0
+        if not beside:
+            return logits.sum() * 0
+        table = nn.utils.rnn.pad_sequence(beside, True, -1).to(logits.device)
+        compared = margins[table].masked_fill(table < 0, -1e9)
+        return (compared.logsumexp(1) - compared[:, 0]).mean()
 
     def _spans(self, rows: Sequence[Example], spans: Tensor) -> Tensor:
         ends = torch.tensor([[row.start, row.end] for row in rows], device=spans.device)
