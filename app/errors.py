@@ -247,6 +247,8 @@ def message_of(item: Mapping[str, Any]) -> str:
     """What pydantic found wrong, without the name of its exception and without the value."""
     if isinstance(item.get("input"), bytes):
         return "is not JSON by its Content-Type; send application/json"
+    if item.get("type") == "json_invalid":
+        return "cannot be read as JSON in UTF-8"
     return str(item["msg"]).removeprefix("Value error, ")
 
 

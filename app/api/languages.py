@@ -59,7 +59,10 @@ def _catalogue(language: Language) -> list[tuple[re.Pattern[str], str]]:
     if language == "en":
         return []
     text = (CATALOGUES / f"messages_{language}.json").read_text(encoding="utf-8")
-    return [(_pattern(english), other) for english, other in json.loads(text).items()]
+    messages = json.loads(text)
+    # "less than or equal to {}" before "less than {}", which would match it, too.
+    most_words_first = sorted(messages, key=lambda english: -len(english))
+    return [(_pattern(english), messages[english]) for english in most_words_first]
 
 
 def _pattern(english: str) -> re.Pattern[str]:

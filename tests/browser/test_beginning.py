@@ -55,7 +55,7 @@ def test_files_are_brought_in_from_the_empty_page_and_from_a_conversation(
 
         page.one("#files").send_keys(str(tmp_path / "harbour.md"))
         page.wait(lambda: page.shown("#tray #upload-close"))
-        assert page.text("#tray #upload-report").startswith("duplicate")
+        assert page.text("#tray #upload-report").startswith("unchanged")
         page.click("#upload-close")
         assert not page.shown("#drop")
         assert page.complaints() == []

@@ -51,6 +51,8 @@ def test_every_translation_has_the_values_of_its_message() -> None:
         message = english.replace("{}", "%s") % tuple(values)
 
         assert sorted(values) == [v for v in values if v in translated(message, "zh")], english
+        if "{message}" not in entry:
+            assert translated(message, "zh") == chinese.format(*values), english
         assert translated(message, "en") == message
         assert any("\u4e00" <= c <= "\u9fff" for c in chinese), english
 

@@ -23,7 +23,7 @@ export async function load() {
 
 async function withHeadings({ id, title, source, language, bytes }) {
   const { blocks } = bytes > LONGEST * 4 ? { blocks: [] } : await read(`documents/${id}`).catch(() => ({ blocks: [] }));
-  return { title: title || source, language, headings: [...new Set(blocks.map((it) => it.heading).filter((it) => it && it !== title))] };
+  return { title: title || source, language, headings: [...new Set(blocks.map((it) => it.heading).filter((it) => it !== title && /\p{L}/u.test(it)))] };
 }
 
 function render(has) {
