@@ -264,7 +264,9 @@ def test_text_paragraphs_with_wrapped_lines() -> None:
 
 
 def test_control_characters_do_not_reach_a_terminal() -> None:
-    page = loaded("a.md", "# Pumps\n\n## A\x1b]0;B\x07\n\nRed \x1b[31mvalve\u009b2J\tis shut.\n".encode())
+    page = loaded(
+        "a.md", "# Pumps\n\n## A\x1b]0;B\x07\n\nRed \x1b[31mvalve\u009b2J\tis shut.\n".encode()
+    )
     assert page.blocks[-1].text == "Red [31mvalve2J is shut."
     assert page.blocks[-1].headings[-1] == "A]0;B"
 
