@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Sequence
-
-import bm25s
+from importlib import import_module
 
 from evaluator.data.text import is_chinese
 
@@ -29,11 +28,11 @@ def terms(text: str) -> list[str]:
 
 
 class WordNeighbours:
-    """BM25 over a fixed list of passages."""
+    """BM25 over a fixed list of passages. Needs bm25s, which the words alone do not."""
 
     def __init__(self, passages: Sequence[str]) -> None:
         self._size = len(passages)
-        self._index = bm25s.BM25()
+        self._index = import_module("bm25s").BM25()
         self._index.index([terms(passage) for passage in passages], show_progress=False)
 
     def nearest(self, questions: Sequence[str], k: int) -> list[list[int]]:

@@ -52,7 +52,17 @@ from graphs.text.model_output import (
 )
 from graphs.text.questions import is_courtesy
 from graphs.text.sentences import sentence_spans
-from graphs.types import Degraded, Draft, Judgement, Language, Plan, StoppedBy, Strip, Usage
+from graphs.types import (
+    Degraded,
+    Draft,
+    Judgement,
+    Language,
+    Plan,
+    StoppedBy,
+    Strip,
+    Thresholds,
+    Usage,
+)
 from prompts import prompt
 
 EXTRACTIVE = "extractive"
@@ -107,16 +117,24 @@ def streamed(runtime: Runtime[Context], round_: int = 0) -> Listener:
     )
 
 
+def answering_floor(thresholds: Thresholds) -> float:
+    """The score that a strip needs to be quoted.
+
+    Graded like a passage that makes the action Incorrect, it answers nothing; but strips are not
+    graded in a pool as passages are, and what answers likelier than not is below no such bar.
+    """
+    return max(thresholds.strip_floor, min(thresholds.lower, LIKELIER_THAN_NOT))
+
+
 def request_of(
     state: State, knowledge: Sequence[Strip], plan: Plan, context: Context
 ) -> DraftRequest:
     """The run's question with this knowledge, and how much of it may be quoted.
 
-    Graded like a passage that makes the action Incorrect, a strip answers nothing. Where no graded
-    passage stands behind it (`rag`, the web alone), nothing but its own score speaks for it: it
-    must answer likelier than not.
+    Where no graded passage stands behind a strip (`rag`, the web alone), nothing but its own score
+    speaks for it: it must answer likelier than not.
     """
-    floor = max(plan.thresholds.strip_floor, plan.thresholds.lower)
+    floor = answering_floor(plan.thresholds)
     graded = [passage for passage in state.get("documents", []) if passage.relevance is not None]
     if not graded or not uses_documents(state.get("action")):
         floor = max(floor, LIKELIER_THAN_NOT)

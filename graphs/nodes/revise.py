@@ -11,6 +11,7 @@ from graphs.generation.answer import (
     EXTRACTIVE,
     GeneratedText,
     Listener,
+    answering_floor,
     request_of,
     revise_answer,
     streamed,
@@ -209,7 +210,7 @@ async def _revised(
         judgement.uncovered,
         unused(draft, [*strips, *strips_of(passages, "passage")]),
         services.evaluator,
-        max(plan.thresholds.strip_floor, plan.thresholds.lower),
+        answering_floor(plan.thresholds),
     )
     if not services.writes_by_model:
         revision, more = await revise_extractively(

@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,17 @@ def test_calibrate_writes_thresholds_for_the_weights_named(
     assert found.lower <= found.upper
     assert found.figures["en_questions"] == 2
     assert found.source == "questions"
+
+
+def test_calibrate_needs_the_base_installation_alone(feedback: str, exported: Path) -> None:
+    """Not bm25s, which mines the passages of training."""
+    weights = str(shutil.copytree(exported, Path(feedback).parent / "weights"))
+    made_by_training(Path(weights))
+    without = "import sys; sys.modules['bm25s'] = None; from evaluator.commands import app; app()"
+    arguments = ["calibrate", "--questions", feedback, "--weights", weights]
+    command = [sys.executable, "-c", without, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_calibrate_heeds_the_encoder_in_the_folder(

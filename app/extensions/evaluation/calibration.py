@@ -89,7 +89,7 @@ def graded(questions: Sequence[EvaluationQuestion], answers: Sequence[Answered])
         scores = [it.score for it in outcome.documents if it.origin == LOCAL]
         best, *parts = outcome.best_grades or [max(scores, default=UNGRADED)]
         if evidence is not None:
-            rows.append(Graded(question.id, best, evidence, tuple(parts)))
+            rows.append(Graded(question.question, best, evidence, tuple(parts)))
     return rows
 
 

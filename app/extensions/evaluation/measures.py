@@ -170,9 +170,12 @@ def has_evidence(question: EvaluationQuestion, outcome: Outcome) -> bool | None:
 
 
 def is_right(measures: Measured) -> bool | None:
-    """Whether the answer is right: it contains the gold, or else is correct as the judge finds."""
-    value = measures["contains_gold"]
-    value = measures["correctness"] if value is None else value
+    """Whether the answer is right: it contains the gold, or else is correct as the judge finds.
+
+    To a question that the documents do not answer, only an abstention is.
+    """
+    by_trust = (measures[name] for name in ("contains_gold", "correctness", "right_abstention"))
+    value = next((value for value in by_trust if value is not None), None)
     return None if value is None else value >= RIGHT
 
 

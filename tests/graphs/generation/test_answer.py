@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.generation.answer import cited
+from graphs.generation.answer import answering_floor, cited
 from graphs.text.citations import citations_in
-from graphs.types import Strip
+from graphs.types import Strip, Thresholds
 
 PASSAGE = Strip("p#0", "p", "text", "T", "a.md", "internal", (0, 0))
 
@@ -29,6 +29,12 @@ def test_sentences_are_cited_and_code_stays() -> None:
         (" 12.\n", "12 [1]."),
     ]:
         assert cited(said) == told
+
+
+def test_what_answers_likelier_than_not_may_be_quoted_however_high_lower_is() -> None:
+    assert answering_floor(Thresholds(upper=-0.48, lower=-0.5, strip_floor=-0.95)) == -0.5
+    assert answering_floor(Thresholds(upper=0.55, lower=0.34, strip_floor=-0.95)) == 0.0
+    assert answering_floor(Thresholds(upper=0.55, lower=0.34, strip_floor=0.2)) == 0.2
 
 
 PIECES = [

@@ -7,6 +7,7 @@ import pytest
 from app.extensions.evaluation.calibration import graded, propose
 from app.extensions.evaluation.comparison import compare
 from app.extensions.evaluation.matching import exact_match, holds, published_match, token_f1, tokens
+from app.extensions.evaluation.measures import is_right
 from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.results import results_of, times_of
 from app.extensions.evaluation.runner import Answered
@@ -55,6 +56,15 @@ def test_the_figures_are_those_reckoned_by_hand() -> None:
     stages = {name: many for name, many in found.items() if name.startswith("lost")}
     expected = dict.fromkeys(("retrieval", "judge", "reader", "refusal", "not_refused"), 1)
     assert stages == {f"lost at {stage}": many for stage, many in expected.items()}
+
+
+def test_to_what_is_not_covered_an_abstention_is_right_and_an_answer_wrong() -> None:
+    pairs = zip(TEN, answers(TEN), strict=True)
+    uncovered = {bool(told.answer): it for told, it in pairs if told.answerable is False}
+    assert {said: is_right(it.measures) for said, it in uncovered.items()} == {
+        True: False,
+        False: True,
+    }
 
 
 @pytest.mark.parametrize(
