@@ -14,13 +14,12 @@ import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from graphs.errors import SearchFailed
-from graphs.text.model_output import whole_characters
+from graphs.text.model_output import printable, whole_characters
 
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
 SEARCH_TIMEOUT_S = 8.0
 CONNECT_TIMEOUT_S = 3.0
 MAX_REPLY_BYTES = 8_000_000
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 MAX_RESULTS = 20
 """The most that Tavily gives, and that Wikipedia joins to their introductions."""
 MAX_WIKIPEDIA_QUERY_CHARS, MAX_TAVILY_QUERY_CHARS = 300, 400
@@ -344,7 +343,7 @@ def text_of(value: object) -> str:
     """
     if not isinstance(value, str):
         return ""
-    return _CONTROL.sub(" ", whole_characters(value)).strip()
+    return printable(value).strip()
 
 
 def score_of(value: object, rank: int) -> float:

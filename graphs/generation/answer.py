@@ -52,17 +52,7 @@ from graphs.text.model_output import (
 )
 from graphs.text.questions import is_courtesy
 from graphs.text.sentences import sentence_spans
-from graphs.types import (
-    Degraded,
-    Draft,
-    Judgement,
-    Language,
-    Plan,
-    StoppedBy,
-    Strip,
-    Thresholds,
-    Usage,
-)
+from graphs.types import Degraded, Draft, Judgement, Language, Plan, StoppedBy, Strip, Usage
 from prompts import prompt
 
 EXTRACTIVE = "extractive"
@@ -117,13 +107,13 @@ def streamed(runtime: Runtime[Context], round_: int = 0) -> Listener:
     )
 
 
-def answering_floor(thresholds: Thresholds) -> float:
+def answering_floor(plan: Plan) -> float:
     """The score that a strip needs to be quoted.
 
     Graded like a passage that makes the action Incorrect, it answers nothing; but strips are not
     graded in a pool as passages are, and what answers likelier than not is below no such bar.
     """
-    return max(thresholds.strip_floor, min(thresholds.lower, LIKELIER_THAN_NOT))
+    return max(plan.thresholds.strip_floor, min(plan.thresholds.lower, LIKELIER_THAN_NOT))
 
 
 def request_of(
@@ -134,7 +124,7 @@ def request_of(
     Where no graded passage stands behind a strip (`rag`, the web alone), nothing but its own score
     speaks for it: it must answer likelier than not.
     """
-    floor = answering_floor(plan.thresholds)
+    floor = answering_floor(plan)
     graded = [passage for passage in state.get("documents", []) if passage.relevance is not None]
     if not graded or not uses_documents(state.get("action")):
         floor = max(floor, LIKELIER_THAN_NOT)

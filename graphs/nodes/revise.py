@@ -210,7 +210,7 @@ async def _revised(
         judgement.uncovered,
         unused(draft, [*strips, *strips_of(passages, "passage")]),
         services.evaluator,
-        answering_floor(plan.thresholds),
+        answering_floor(plan),
     )
     if not services.writes_by_model:
         revision, more = await revise_extractively(

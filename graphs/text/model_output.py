@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 from graphs.text.prompt_injection import OUR_TAGS
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f]")
 _FENCE = re.compile(r"```\w*+[ \t\r]*+\n|```")
 _PROMPT_TAG = re.compile(rf"</?(?:{OUR_TAGS})-[0-9a-f]{{16}}>", re.IGNORECASE)
 MAX_TAG_CHARS = 30
@@ -73,6 +74,11 @@ def without_fence(reply: str) -> str:
 def whole_characters(text: str) -> str:
     """The text with its pairs joined; U+FFFD stands for a half, which nothing could store."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def printable(text: str) -> str:
+    """The text made whole, with blanks for control characters, which a terminal would obey."""
+    return _CONTROL.sub(" ", whole_characters(text))
 
 
 async def joined_characters(chunks: AsyncIterator[str]) -> AsyncIterator[str]:

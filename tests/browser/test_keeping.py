@@ -197,9 +197,9 @@ def test_own_questions_are_labelled_and_evaluated(page: Page, shipped: Serving) 
             page.do("getSelection().selectAllChildren(document.querySelector(arguments[0]))", words)
         page.click(f"#label-passages {choice}")
         page.wait(lambda: page.count("#label-passages li") == 0)
-    assert "1 questions with an answer, 1 without" in page.text("#label-count")
+    assert "With an answer: 1, without: 1." in page.text("#label-count")
     page.driver.refresh()
-    page.wait(lambda: "1 without. 18 more" in page.text("#label-count"))
+    page.wait(lambda: "without: 1. 18 more" in page.text("#label-count"))
 
     known = {it["evaluation_id"] for it in shipped.client.get("/evaluations").json()["evaluations"]}
     page.click("#label-evaluate")
@@ -210,7 +210,7 @@ def test_own_questions_are_labelled_and_evaluated(page: Page, shipped: Serving) 
     results = shipped.client.get(f"/evaluations/{begun}").json()["results"]
     assert results["questions"]["all"] == 2
     page.click("#label-empty")
-    assert "0 questions with an answer" in page.text("#label-count")
+    assert "With an answer: 0" in page.text("#label-count")
     assert page.complaints() == []
 
 

@@ -22,11 +22,9 @@ from app.ingest.loaders.document import (
 from app.ingest.loaders.markup import html_blocks, markdown_blocks, text_blocks
 from app.ingest.loaders.tables import record_file, record_lines, table_blocks
 from app.websearch.html_text import TooNested, declared_charset, decoded, marked
-from graphs.text.model_output import whole_characters
+from graphs.text.model_output import printable
 
 MAX_CAPTION_CHARS = 2000
-# Nobody sees them, and a terminal that a passage is printed on would obey them.
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
 def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
@@ -52,23 +50,18 @@ def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
         for number, block in enumerate(blocks, start=1)
     ]
     blocks = [
-        replace(block, text=_printable(block.text), headings=tuple(map(_printable, block.headings)))
+        replace(block, text=printable(block.text), headings=tuple(map(printable, block.headings)))
         for block in blocks
     ]
     blocks = [block for block in blocks if block.text.strip()]
     if not blocks:
         raise DocumentRefused("no text in it")
     return LoadedDocument(
-        title=_printable(" ".join((title or path.stem).split())),
+        title=printable(" ".join((title or path.stem).split())),
         blocks=blocks,
         sha256=digest_of(path, content),
         bytes=len(content),
     )
-
-
-def _printable(text: str) -> str:
-    """Without control characters, and halves of characters, which records hold as escapes."""
-    return _CONTROL.sub("", whole_characters(text))
 
 
 Reader = Callable[[bytes], tuple[str, list[Block]]]

@@ -1,11 +1,12 @@
 """Drafts of one passage: every sentence is cited, and code stays as it was written."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.generation.answer import answering_floor, cited
 from graphs.text.citations import citations_in
-from graphs.types import Strip, Thresholds
+from graphs.types import Bars, Plan, Strip, Thresholds
 
 PASSAGE = Strip("p#0", "p", "text", "T", "a.md", "internal", (0, 0))
 
@@ -31,10 +32,14 @@ def test_sentences_are_cited_and_code_stays() -> None:
         assert cited(said) == told
 
 
-def test_what_answers_likelier_than_not_may_be_quoted_however_high_lower_is() -> None:
-    assert answering_floor(Thresholds(upper=-0.48, lower=-0.5, strip_floor=-0.95)) == -0.5
-    assert answering_floor(Thresholds(upper=0.55, lower=0.34, strip_floor=-0.95)) == 0.0
-    assert answering_floor(Thresholds(upper=0.55, lower=0.34, strip_floor=0.2)) == 0.2
+@pytest.mark.parametrize(
+    ("lower", "strip_floor", "floor"), [(-0.5, -0.95, -0.5), (0.34, -0.95, 0.0), (0.34, 0.2, 0.2)]
+)
+def test_a_strip_that_likely_answers_is_never_below_the_floor(
+    lower: float, strip_floor: float, floor: float
+) -> None:
+    plan = Plan(Thresholds(upper=0.55, lower=lower, strip_floor=strip_floor), Bars(0.4, 2.3), "en")
+    assert answering_floor(plan) == floor
 
 
 PIECES = [

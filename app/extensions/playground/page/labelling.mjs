@@ -17,6 +17,10 @@ const rows = () => JSON.parse(localStorage.getItem(place()) ?? "[]");
 
 function keep(all) {
   localStorage.setItem(place(), JSON.stringify(all));
+  close();
+}
+
+function close() {
   asked = null;
   render();
 }
@@ -34,7 +38,7 @@ export function render() {
 function choices({ question, passages }) {
   const others = [
     h("button", { type: "button", onclick: () => add({ question, answerable: false }) }, t("noneAnswers")),
-    h("button", { type: "button", class: "quiet", onclick: () => keep(rows()) }, t("leaveOut")),
+    h("button", { type: "button", class: "quiet", onclick: close }, t("leaveOut")),
   ];
   const hint = h("p", { class: "soft", tabindex: -1 }, t(passages.length ? "labelHint" : "noPassage"));
   return [hint, h("ol", { class: "entries" }, ...passages.map((it) => choice(question, it))), h("div", { class: "line" }, ...others)];

@@ -295,7 +295,7 @@ export const WORDS = {
   thisAnswers: ["This one answers", "这一段回答了"],
   noneAnswers: ["None of them answers", "都没有回答"],
   leaveOut: ["Leave the question out", "不收这个问题"],
-  labelledOf: ["{0} questions with an answer, {1} without. {2}", "有答案的问题 {0} 个，没有答案的 {1} 个。{2}"],
+  labelledOf: ["With an answer: {0}, without: {1}. {2}", "有答案的问题 {0} 个，没有答案的 {1} 个。{2}"],
   labelMore: ["{0} more, and the report proposes thresholds.", "再标注 {0} 个，报告就会建议阈值。"],
   labelBoth: ["To propose thresholds, both kinds are needed.", "要建议阈值，两类问题都要有。"],
   labelReady: ["The report will propose thresholds.", "报告会建议阈值。"],

@@ -58,7 +58,7 @@ def test_the_figures_are_those_reckoned_by_hand() -> None:
     assert stages == {f"lost at {stage}": many for stage, many in expected.items()}
 
 
-def test_to_what_is_not_covered_an_abstention_is_right_and_an_answer_wrong() -> None:
+def test_an_answer_to_what_is_not_covered_is_wrong() -> None:
     pairs = zip(TEN, answers(TEN), strict=True)
     uncovered = {bool(told.answer): it for told, it in pairs if told.answerable is False}
     assert {said: is_right(it.measures) for said, it in uncovered.items()} == {

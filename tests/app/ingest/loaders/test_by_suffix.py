@@ -267,7 +267,7 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
     page = loaded(
         "a.md", "# Pumps\n\n## A\x1b]0;B\x07\n\nRed \x1b[31mvalve\u009b2J\tis shut.\n".encode()
     )
-    assert page.blocks[-1].text == "Red [31mvalve2J is shut."
+    assert page.blocks[-1].text == "Red [31mvalve 2J is shut."
     assert page.blocks[-1].headings[-1] == "A]0;B"
 
 
