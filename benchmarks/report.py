@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,13 @@ def rows_of(file: Path) -> Iterator[dict[str, Any]]:
     opener = gzip.open if file.suffix == ".gz" else open
     with opener(file, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
+
+
+def measured_when() -> str:
+    """When, and at which revision, as a sentence for a report."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    revision = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return f"Measured on {datetime.now(UTC):%Y-%m-%d} at revision {revision or 'unknown'}."
 
 
 def say(line: str) -> None:

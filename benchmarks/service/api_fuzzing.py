@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER
+from benchmarks.report import DOCS, FOLDER, measured_when
 from benchmarks.service.process import serving
 
 PORT = 8133
@@ -99,6 +99,8 @@ def report(rounds: Sequence[Figures], operations: Sequence[str], took_s: float) 
         "# Property-based tests of the interface",
         "",
         "    python -m benchmarks.service.api_fuzzing",
+        "",
+        measured_when(),
         "",
         f"Schemathesis made {sent.total()} requests of `/openapi.json` in {took_s / 60:.0f}"
         f" minutes, with all of its checks: **{failed.total()} failed**. {others} of them had"

@@ -39,7 +39,7 @@ from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.database import open_engine
 from app.storage.lifecycle import Store, open_store
-from benchmarks.report import FOLDER, write
+from benchmarks.report import FOLDER, measured_when, write
 from graphs.options import Ablation, Scope
 from graphs.state import Context, Question
 from graphs.workflows.self_crag import build_self_crag
@@ -319,6 +319,8 @@ def report(figures: Figures) -> str:
         "",
         "    python -m benchmarks.service.durability",
         "",
+        figures["measured"],
+        "",
         f"- SIGKILL at random moments, {kill['runs']} detached runs in groups of {AT_ONCE}, "
         f"{kill['kills']} kills: {kill['ended']}; {kill['same_answer']} with the answer of an "
         f"uninterrupted run. Calls of the language model: {kill['calls_without_kills']} without "
@@ -359,6 +361,7 @@ def main() -> None:
             "one_of_two": one_of_two(folder, model),
             "cost": asyncio.run(cost(folder)),
         }
+    figures["measured"] = measured_when()
     write(chosen.out, figures, report)
     sys.stdout.write(report(figures))
 

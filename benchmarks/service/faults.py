@@ -28,7 +28,7 @@ from typing import Any, get_args
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, write
+from benchmarks.report import DOCS, FOLDER, measured_when, write
 from benchmarks.service.process import environment, script, started
 from tests.loopback.embeddings import EMBEDDINGS_MODEL, EmbeddingsServer
 from tests.loopback.fault_proxy import RETRY_AFTER_S, Fault, FaultProxy
@@ -288,6 +288,8 @@ def report(figures: Figures) -> str:
         "",
         "    python -m benchmarks.service.faults",
         "",
+        figures["measured"],
+        "",
         f"Eight questions with a deadline of {deadline_s:g} s to a service that was started while"
         " its dependencies were well. A cell tells the slowest answer, the fourth one, and the"
         " requests that arrived at the dependency, in those of the same questions without a fault."
@@ -338,7 +340,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=FIGURES)
     chosen = parser.parse_args()
     figures = measured(chosen.only, chosen.deadline)
-    write(chosen.out, figures, report)
+    write(chosen.out, {"measured": measured_when(), **figures}, report)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks.report import DOCS, FOLDER, write
+from benchmarks.report import DOCS, FOLDER, measured_when, write
 from benchmarks.service.process import question, serving
 from benchmarks.service.reliability import resident_mb
 
@@ -216,6 +216,8 @@ def report(figures: Figures) -> str:
         "",
         f"    python -m benchmarks.service.soak --minutes {figures['minutes']:g}",
         "",
+        figures["measured"],
+        "",
         f"{settled['requests']} requests of {figures['clients']} clients in"
         f" {figures['minutes']:g} minutes: answers, streams, clients that leave, uploads and"
         " deletions, threads, detached runs. Slopes are those of the last two thirds,"
@@ -244,7 +246,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place, serving(Path(place), PORT, [DOCS]) as pid:
         figures = asyncio.run(soaked(pid, Path(place), chosen.minutes, chosen.clients))
-    write(chosen.out, figures, report)
+    write(chosen.out, {"measured": measured_when(), **figures}, report)
 
 
 if __name__ == "__main__":
