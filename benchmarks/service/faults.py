@@ -7,9 +7,10 @@ is put before one of them, and the service is asked the same questions, four in 
 Chinese, one after the other. Figures go to --out, the report beside it.
 
 A cell falls short where a status is not 200, an answer comes later than the deadline and a tenth,
-`degraded` does not name the component or names another, a run that went on without something left
-no line in the log, more than 1.2 times the requests of the same questions without a fault arrive,
-or a dependency that never finishes an answer is still waited for at the fourth question.
+`degraded` does not name the component though the run asks it while it is well, or names another, a
+run that went on without something left no line in the log, more than 1.2 times the requests of the
+same questions without a fault arrive, or a dependency that never finishes an answer is still waited
+for at the fourth question that needs it.
 """
 
 import argparse
@@ -198,7 +199,11 @@ def asked(dependency: Dependency, fault: Fault, deadline_s: float) -> Figures:
         ):
             dependency.proxy.inject(fault)
             options = {**FEW, **dependency.options, "deadline_ms": round(1000 * deadline_s)}
-            answers = [_ask(client, question, options) for question in dependency.questions]
+            answers = []
+            for question in dependency.questions:
+                before = dependency.proxy.requests
+                answer = _ask(client, question, options)
+                answers.append(answer | {"requests": dependency.proxy.requests - before})
             requests = dependency.proxy.requests
             dependency.proxy.inject("none")  # others may depend on it, too
         lines = [
@@ -234,23 +239,35 @@ def shortfalls(
     dependency: Dependency, fault: Fault, cell: Figures, well: Figures, deadline_s: float
 ) -> list[str]:
     """In a word or two each; none where the cell is as it should be."""
-    answers = cell["answers"]
+    answers, asking = cell["answers"], needing(cell, well)
     found = [f"status {answer['status']}" for answer in answers if answer["status"] != 200]
     if any(answer["took_s"] > LATE * deadline_s for answer in answers):
         found.append("late")
     for answer in answers:
         named = set(answer["degraded"])
-        if dependency.component not in named:
+        if answer in asking and dependency.component not in named:
             found.append("not named")
         if named - {dependency.component} - dependency.beside:
             found.append(f"names {', '.join(sorted(named - {dependency.component}))}")
         if not answer["is_logged"]:
             found.append("not logged")
-    if fault in SILENT and answers[FOURTH]["took_s"] >= PATIENCE_S:
+    if fault in SILENT and _fourth_s(asking) >= PATIENCE_S:
         found.append("still waited for")
     if (share := share_of(cell, well)) is not None and share > MAX_SHARE:
         found.append("asked too often")
     return list(dict.fromkeys(found))
+
+
+def needing(cell: Figures, well: Figures) -> list[Figures]:
+    """Answers to the questions whose runs ask the dependency while it is well."""
+    return [
+        it for it, usual in zip(cell["answers"], well["answers"], strict=True) if usual["requests"]
+    ]
+
+
+def _fourth_s(asking: Sequence[Figures]) -> float:
+    """The seconds of the fourth, or of the last where there are fewer."""
+    return float(asking[: FOURTH + 1][-1]["took_s"])
 
 
 def share_of(cell: Figures, well: Figures) -> float | None:
@@ -291,12 +308,13 @@ def report(figures: Figures) -> str:
         figures["measured"],
         "",
         f"Eight questions with a deadline of {deadline_s:g} s to a service that was started while"
-        " its dependencies were well. A cell tells the slowest answer, the fourth one, and the"
-        " requests that arrived at the dependency, in those of the same questions without a fault."
+        " its dependencies were well. A cell tells the slowest answer, the fourth one of those that"
+        " need the dependency, and the requests that arrived at it, in those of the same questions"
+        " without a fault."
         f" Answers with status 429 say `Retry-After: {figures['retry_after_s']}`."
         f" **{len(cells) - short} of {len(cells)}** cells are as they should be: each answer is a"
-        " 200 within the deadline and a tenth, `degraded` names the component and no other, the"
-        " log has a line for it, and the dependency is asked at most"
+        " 200 within the deadline and a tenth, `degraded` names the component where a run needs it"
+        " and no other, the log has a line for it, and the dependency is asked at most"
         f" {MAX_SHARE:g} times as often as when it is well; the fourth answer of one that is silent"
         f" comes within {PATIENCE_S:g} s. The others are **bold**, with what they lack.",
         "",
@@ -308,7 +326,7 @@ def report(figures: Figures) -> str:
         slowest_s = max(answer["took_s"] for answer in well["answers"])
         shown = [
             f"{slowest_s:.1f} s, {well['requests']} requests",
-            *map(_shown, map(row.get, FAULTS)),
+            *(_shown(row[fault], well) for fault in FAULTS),
         ]
         lines.append(f"| {name} | {' | '.join(shown)} |")
     lines += ["", "What the first answer of each cell says:", ""]
@@ -321,11 +339,11 @@ def report(figures: Figures) -> str:
     return "\n".join([*lines, ""])
 
 
-def _shown(cell: Figures | None) -> str:
-    assert cell is not None
-    times = [answer["took_s"] for answer in cell["answers"]]
+def _shown(cell: Figures, well: Figures) -> str:
+    slowest_s = max(answer["took_s"] for answer in cell["answers"])
+    fourth_s = _fourth_s(needing(cell, well))
     share = "" if cell["share"] is None else f", {cell['share']:g}x"
-    figures = f"{max(times):.1f} / {times[FOURTH]:.1f} s{share}"
+    figures = f"{slowest_s:.1f} / {fourth_s:.1f} s{share}"
     return f"**{figures}: {', '.join(cell['short'])}**" if cell["short"] else figures
 
 
