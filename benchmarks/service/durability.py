@@ -355,7 +355,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with scratch() as folder, OpenAIServer() as model:
         model.token_delay_s = 0.003
-        figures = {
+        figures: Figures = {
             "killed": killed(folder, model, chosen.runs),
             "told_to_end": told_to_end(folder, model),
             "one_of_two": one_of_two(folder, model),
