@@ -40,14 +40,23 @@ KEEP_VERSIONS = timedelta(minutes=10)
 OUTSIDE, MAX_PIECES = 0.01, 20
 # What was replaced stays on disk with the versions that had it: so many that could be cleaned away.
 MAX_VERSIONS = 50
+# Most that may be kept in memory of search structures and of files' heads; LanceDB's own bounds
+# are 6 GB and 1 GB, and what former versions had stays until they are reached.
+CACHED_INDEX_BYTES, CACHED_HEAD_BYTES = 1 << 30, 1 << 27
 RENEWED_ROWS = 512
 
 
 class LanceIndex:
     """The `Index` of one machine; several processes may read it while one writes."""
 
-    def __init__(self, table: lancedb.AsyncTable, embedder: Embedder, folder: Path) -> None:
-        self._table = table
+    def __init__(
+        self,
+        table: lancedb.AsyncTable,
+        caches: lancedb.Session,
+        embedder: Embedder,
+        folder: Path,
+    ) -> None:
+        self._table, self.caches = table, caches
         self.embedder = embedder
         self.folder = folder
         self._paths = DocumentPaths(folder.parent)
@@ -61,7 +70,7 @@ class LanceIndex:
         for needed in (folder.parent, folder):
             await asyncio.to_thread(index.make_folder, needed)
         with _storage(folder):
-            database = await lancedb.connect_async(folder, read_consistency_interval=timedelta(0))
+            database, caches = await _connected(folder)
             if TABLE in (await database.list_tables()).tables:
                 table = await database.open_table(TABLE)
             else:
@@ -71,7 +80,7 @@ class LanceIndex:
                 await index_columns(table)
         if COLLECTION not in (await table.schema()).names:
             await _add_collections(table, folder)
-        return cls(table, embedder, folder)
+        return cls(table, caches, embedder, folder)
 
     @property
     def remedy(self) -> str:
@@ -115,6 +124,8 @@ class LanceIndex:
             await index_vectors(self._table)
             if await is_worn(self._table, self.folder):
                 await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
+                database, self.caches = await _connected(self.folder)
+                self._table = await database.open_table(TABLE)
 
     async def documents(self, scope: Scope) -> list[index.StoredDocument]:
         seen = f"position = 0 and {LANCE.condition(scope)}"
@@ -211,6 +222,15 @@ class LanceIndex:
                 "The index was renewed for another embedder or another version of self-crag"
                 " while this process ran: restart the service."
             ) from error
+
+
+async def _connected(folder: Path) -> tuple[lancedb.AsyncConnection, lancedb.Session]:
+    """With caches of its own, which are empty."""
+    caches = lancedb.Session(CACHED_INDEX_BYTES, CACHED_HEAD_BYTES)
+    database = await lancedb.connect_async(
+        folder, read_consistency_interval=timedelta(0), session=caches
+    )
+    return database, caches
 
 
 async def inspected(folder: Path) -> list[index.StoredDocument]:

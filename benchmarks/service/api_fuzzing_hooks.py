@@ -37,6 +37,8 @@ def before_call(_: schemathesis.HookContext, case: schemathesis.Case, __: dict[s
         if name not in NEEDS_OTHER_FIELDS_OR_PARTS
     }
     body["options"] = {**options, "deadline_ms": DEADLINE_MS}
+    if body.get("workflow") != "illustrate":
+        body.pop("image", None)
     if case.path in MESSAGES:
         body["messages"] = [MESSAGES[case.path]]
         body.pop("metadata", None)

@@ -63,6 +63,21 @@ async def test_what_replaced_documents_leave_is_cleaned_away(
     ]
 
 
+async def test_the_memory_of_former_versions_is_given_back(
+    index: lance.LanceIndex, segmenter: Segmenter
+) -> None:
+    held = []
+    for number in range(12):
+        await index.put(
+            rows(index, segmenter, f"{number}.md", f"The lamp of hall {number} is lit.")
+        )
+        assert await index.search_words("lamp", "en", 5, Scope())
+        await index.tidy()
+        await index.delete([f"{number}.md"], Scope())
+        held.append(index.caches.size_bytes)
+    assert held[-1] < 2 * held[1]
+
+
 async def test_the_vector_index_comes_back_with_the_index_that_is_renewed(
     index: lance.LanceIndex,
     embedder: StaticEmbedder,

@@ -68,8 +68,11 @@ function add(row) {
 async function find() {
   const question = byId("label-question").value.trim();
   if (!question) return;
-  const found = await read("ask", { json: { question, workflow: "rag", ...documents.chosen() } });
-  const local = found.documents.filter((it) => it.origin === "internal").slice(0, SHOWN);
+  const json = { question, options: { web: "never" }, ...documents.chosen() };
+  const { run_id: id } = await read("search", { json }); // no language model writes an answer for it
+  const { events } = await read(`runs/${id}`);
+  const found = events.find((it) => it.name === "answer").data.documents;
+  const local = found.filter((it) => it.origin === "internal").slice(0, SHOWN);
   const passages = await Promise.all(local.map(async (it) => ({ ...it, text: await reader.passage(it.id) })));
   asked = { question, passages };
   render();
