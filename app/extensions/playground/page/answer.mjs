@@ -139,6 +139,6 @@ function basis(answer) {
   const supported = judged.filter((it) => it.label === "supported").length;
   const isWhole = supported === judged.length && ["supported", "partly"].includes(verdict);
   const key = isWhole ? (supported === 1 ? "one" : "supported") : verdict;
-  const counts = key === "partly" ? [supported, judged.length] : [supported, t(citations.length === 1 ? "source" : "sources", citations.length)];
+  const counts = key === "partly" ? [supported, judged.length] : [supported, t("sources", citations.length)];
   return (isQuoted(answer) ? `${t("basis.quoted")} ` : "") + t(`basis.${key}`, ...counts);
 }

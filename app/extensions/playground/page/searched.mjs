@@ -17,7 +17,7 @@ function local({ documents, thresholds, action, retrieval }) {
   if (retrieval && !retrieval.decision) return [t("searched.notNeeded")];
   if (!documents.length) return [t("searched.nothing")];
   const isBelow = action === "incorrect" && thresholds;
-  const passages = t(documents.length === 1 ? "passage" : "passagesOf", documents.length);
+  const passages = t("passagesOf", documents.length);
   return [isBelow ? t("searched.below", passages, score(best(documents)), score(thresholds.lower)) : t("searched.local", passages)];
 }
 
@@ -26,5 +26,5 @@ function web({ degraded, rewritten_query: query, web_results: pages, usage }) {
   const failed = degraded.find((it) => it.component === "web_search");
   if (failed) return [h("span", { title: failed.reason }, query ? t("searched.unreachableFor", query) : t("searched.unreachable"))];
   if (!usage.web_searches) return [t("searched.noWeb")];
-  return [t("searched.web", query ?? "", t(pages.length === 1 ? "webPage" : "webPages", pages.length))];
+  return [t("searched.web", query ?? "", t("webPages", pages.length))];
 }

@@ -31,7 +31,7 @@ let opened = null; // n of the source that is read
 /** The answer's sources; a card that is pointed at lights the sentences that rest on it. */
 export function show(answer, numbers) {
   const cards = inOrder(answer, numbers).map((it) => citation(it, sentencesOn(answer, it.n)));
-  fill(t(cards.length === 1 ? "source" : "sources", cards.length), cards);
+  fill(t("sources", cards.length), cards);
 }
 
 /** The passages that came nearest to an answer, as sources; their words are fetched. */

@@ -21,11 +21,16 @@ export function choose(wanted) {
 /** Whether the page has words for a key. */
 export const knows = (key) => Object.hasOwn(WORDS, key);
 
-/** The words of a key in the chosen language, or of its last part; else that part as it is. */
+/**
+ * The words of a key in the chosen language, or of its last part; else that part as it is.
+ * {0} stands for the first value, {0s} for the s of its plural.
+ */
 export function t(key, ...values) {
   const last = key.split(".").at(-1);
   const said = (WORDS[key] ?? WORDS[last])?.[language === "zh" ? 1 : 0] ?? last;
-  return values.reduce((text, value, index) => text.replace(`{${index}}`, () => value), said);
+  const plural = (value) => (Number(value) === 1 ? "" : "s");
+  const put = (text, value, index) => text.replace(`{${index}}`, () => value).replace(`{${index}s}`, plural(value));
+  return values.reduce(put, said);
 }
 
 let chinese = null;
