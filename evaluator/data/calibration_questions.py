@@ -67,7 +67,10 @@ def _form(row: DataRow) -> str:
     fields = row.raw.keys()
     whole, feedback = {"passages", "labels"} <= fields, {"passage", "label"} <= fields
     if "question" not in fields or whole == feedback:
-        raise DataError(f"{row.where}: not a labelled question, neither {_WHOLE} nor {_FEEDBACK}.")
+        raise DataError(
+            f"{row.where}: not a labelled question, neither {_WHOLE} nor {_FEEDBACK}. For questions"
+            " with answers or sources, use `selfcrag evaluate FILE --calibrate`."
+        )
     return _WHOLE if whole else _FEEDBACK
 
 

@@ -30,6 +30,7 @@ from app.extensions.evaluation.runner import EvaluationRequest, model_calls
 from app.extensions.evaluation.storage import Evaluations
 from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads
+from app.retrieval.index import StoredCollection
 from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
 from app.settings import Settings
@@ -187,12 +188,22 @@ async def _open(
         uploads = uploads_into(services.retriever, settings)
         evaluations = Evaluations(engine, store.process)
         jobs = EvaluationJobs(runs, services, evaluations, parallel)
-        scope = await CollectionStore(engine, uploads).scope(Caller(), collection)
+        collections = CollectionStore(engine, uploads)
+        scope = await collections.scope(Caller(), collection)
+        _has_documents(scope, await collections.all(Caller()))
         try:
             yield jobs, scope
         finally:
             await jobs.aclose()
             await runs.aclose()
+
+
+def _has_documents(scope: Scope, known: Sequence[StoredCollection]) -> None:
+    """Ends the command where other collections alone hold documents."""
+    filled = {each.name: each.documents for each in known if each.documents}
+    if filled and filled.keys().isdisjoint(scope.collections):
+        others = ", ".join(f"{name} ({many} documents)" for name, many in filled.items())
+        fail(f"{scope.collections[0]} is empty; add --collection with one of: {others}")
 
 
 def _request(
@@ -273,8 +284,11 @@ def _tell(report: EvaluationReport, out: Path) -> None:
 def _proposed(proposal: Proposal | None) -> str:
     if proposal is None:
         return f"at least {MIN_QUESTIONS} graded questions of both kinds are needed to propose any"
-    verdict = "better" if proposal.is_better else "not better"
-    return f"upper {proposal.upper}, lower {proposal.lower} ({verdict} on unseen questions)"
+    pair = f"upper {proposal.upper}, lower {proposal.lower}"
+    costs = f"{proposal.unseen_cost} a question that they were not chosen on"
+    if proposal.is_better:
+        return f"{pair} cost {costs}, yours {proposal.present_cost}"
+    return f"keep yours, which cost {proposal.present_cost}; {pair} would cost {costs}"
 
 
 def _text(file: Path) -> str:

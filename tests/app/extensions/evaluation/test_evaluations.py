@@ -205,3 +205,17 @@ def test_questions_are_labelled_by_hand(
                          "--out", str(tmp_path / "report")])  # fmt: skip
     assert measured.exit_code == 0, measured.output
     assert "at least 20 graded questions" in measured.output
+
+
+def test_an_empty_collection_beside_others_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_environment: None
+) -> None:
+    monkeypatch.setenv("SELFCRAG_DATA_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
+    (tmp_path / "tower.md").write_text("# Umbra\n\nThe red tower is 87 metres tall.\n", "utf-8")
+    run = CliRunner().invoke
+    added = run(cli, ["ingest", str(tmp_path / "tower.md"), "--collection", "manual"])
+    assert added.exit_code == 0, added.output
+    refused = run(cli, ["evaluate", str(tmp_path / "first.jsonl"), "--make", "3"])
+    assert refused.exit_code == 1
+    assert "default is empty; add --collection with one of: manual (1 documents)" in refused.output
