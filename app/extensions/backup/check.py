@@ -87,7 +87,9 @@ async def _evaluator(settings: Settings) -> str:
     async with AsyncExitStack() as stack:
         client = await worker_client(settings, stack)
         preset = PAPER_THRESHOLDS.get(settings.thresholds)
-        return f"{where}, {(await WorkerEvaluator.connect(client, preset)).name}, answers"
+        evaluator = await WorkerEvaluator.connect(client, preset)
+        upper, lower = evaluator.thresholds.upper, evaluator.thresholds.lower
+        return f"{where}, {evaluator.name}, answers; thresholds {upper:.3f} and {lower:.3f}"
 
 
 async def _chat_model(settings: Settings) -> str:
