@@ -54,7 +54,6 @@ from app.observability.logging import (
 from app.observability.metrics import CountRequests, ServiceMetrics
 from app.observability.redaction import redact
 from app.observability.tracing import set_tracing
-from app.resilience.memory import give_back_freed_memory
 from app.retrieval.text_embedding import text_embedding_of
 from app.runs.admission import Quotas
 from app.runs.manager import Runs
@@ -130,14 +129,12 @@ def create_app(
             app.state.uploads = uploads
             app.state.text_embedding = text_embedding_of(services.retriever)
             app.state.collections = CollectionStore(engine, uploads)
-            giving_back = asyncio.create_task(give_back_freed_memory())
             try:
                 async with AsyncExitStack() as opened:
                     for each in extensions:
                         await opened.enter_async_context(each.opened(app))
                     yield
             finally:
-                giving_back.cancel()
                 await app.state.runs.aclose()
                 if uploads is not None:
                     await uploads.aclose()

@@ -29,7 +29,11 @@ def before_load_schema(_: schemathesis.HookContext, raw_schema: dict[str, Any]) 
 def before_call(_: schemathesis.HookContext, case: schemathesis.Case, __: dict[str, Any]) -> None:
     is_valid = case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE
     body = case.body
-    if not is_valid or not isinstance(body, dict) or case.path not in {"/ask", *MESSAGES}:
+    if (
+        not is_valid
+        or not isinstance(body, dict)
+        or case.path not in {"/ask", "/search", *MESSAGES}
+    ):
         return
     options = {
         name: _whole(value)

@@ -34,6 +34,8 @@ Bytes = npt.NDArray[np.int8]
 Pairs = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 _OUTPUTS = ["logits", "spans"]
+_M_MMAP_THRESHOLD = -3
+_LARGE_BLOCK = 1 << 20
 _REMEDY = "run `selfcrag-evaluator export`, or use the torch backend"
 
 
@@ -75,6 +77,7 @@ class Graph:
         """
         if not path.is_file():
             raise WeightsError(f"{path} is missing: {remedy}.")
+        _return_large_blocks()
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
@@ -104,6 +107,16 @@ class Graph:
         feed = {"ids": ids, "mask": mask}
         values: list[Any] = self._session.run(list(outputs), feed, self._options)
         return values
+
+
+def _return_large_blocks() -> None:
+    """Blocks of 1 MB or more go back to the system when they are freed, in all of the process.
+
+    glibc itself raises that bound to the largest block that was freed, and keeps what lies below
+    it: batches of all sizes then fill its arenas with holes. Nothing without glibc.
+    """
+    if sys.platform == "linux" and (choose := getattr(ctypes.CDLL(None), "mallopt", None)):
+        choose(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def _made_bytes(tensors: Path) -> dict[str, ort.OrtValue]:

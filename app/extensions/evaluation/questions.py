@@ -106,10 +106,14 @@ def _json(text: str, place: str) -> Any:
 
 
 def _csv_rows(text: str, name: str) -> Iterator[Mapping[str, Any]]:
-    reader = csv.DictReader(io.StringIO(text))
+    reader = csv.DictReader(io.StringIO(text, newline=None))
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise InvalidRequest(POINTER, f"{name} is no CSV: {error}") from None
     if "question" not in (reader.fieldnames or ()):
         raise InvalidRequest(POINTER, f"{name} is CSV without a column `question`")
-    for row in reader:
+    for row in rows:
         cells = {key: cell.strip() for key, cell in row.items() if key and cell}
         lists = {key: cells[key].split(SEPARATOR) for key in _LISTS if cells.get(key)}
         yield {key: value for key, value in (cells | lists).items() if value}

@@ -46,7 +46,7 @@ class Variant(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: VariantName
-    workflow: str
+    workflow: str = Field(json_schema_extra={"enum": list(WORKFLOWS)})
     options: Context = Field(default_factory=Context)
 
     @field_validator("workflow")

@@ -45,6 +45,33 @@ def test_onnx_gives_pytorchs_scores(exported: Path, task: Task) -> None:
     assert np.ptp(alone) > 1e-4
 
 
+FREED = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from evaluator.inference.scorer import load_scorer
+from evaluator.settings import EvaluatorSettings
+
+def resident_mb():
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+scorer = load_scorer(EvaluatorSettings(weights=Path(sys.argv[1]), backend="onnx"))
+np.ones(3_750_000)  # 30 MB, after which glibc by itself keeps smaller blocks
+pairs = [(np.ones(250_000), np.ones(1_000)) for _ in range(100)]
+full, kept = resident_mb(), [small for _, small in pairs]
+del pairs
+print(full - resident_mb())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+def test_freed_blocks_between_others_are_given_back(exported: Path) -> None:
+    command = [sys.executable, "-c", FREED, str(exported)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert float(told.stdout) > 150
+
+
 def test_answer_tells_the_place_beside_relevance(exported: Path) -> None:
     found = [judged(loaded(exported, backend)) for backend in ("onnx", "torch")]
     for backend, rows in zip(("onnx", "torch"), found, strict=True):

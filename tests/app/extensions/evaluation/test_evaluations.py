@@ -118,6 +118,7 @@ def test_a_cancelled_one_keeps_its_answers_and_is_forgotten_when_deleted(serving
     [
         ({"questions": "question\n"}, "no question"),
         ({"questions": '{"question": "a"}\n{"question": '}, "line 2"),
+        ({"questions": "lamp\rboat: x,y\n"}, "without a column"),
         ({"questions": [{"question": ""}]}, "question"),
         ({"questions": CSV, "variants": [{"name": "x", "workflow": "y"}]}, "unknown workflow"),
         ({"questions": CSV, "judge": "model"}, "no language model"),
