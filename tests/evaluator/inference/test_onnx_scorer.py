@@ -56,8 +56,8 @@ def resident_mb():
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
-scorer = load_scorer(EvaluatorSettings(weights=Path(sys.argv[1]), backend="onnx"))
 np.ones(3_750_000)  # 30 MB, after which glibc by itself keeps smaller blocks
+scorer = load_scorer(EvaluatorSettings(weights=Path(sys.argv[1]), backend="onnx"))
 pairs = [(np.ones(250_000), np.ones(1_000)) for _ in range(100)]
 full, kept = resident_mb(), [small for _, small in pairs]
 del pairs
