@@ -68,7 +68,7 @@ async def closed(client: httpx.AsyncClient, at_once: int, seconds: float) -> Fig
 
 async def arriving(client: httpx.AsyncClient, rate: float, seconds: float) -> Figures:
     """Questions that come at this rate (1/s) whatever became of those before."""
-    rows: list[tuple[str, float]] = []
+    rows: list[Row] = []
     dice = random.Random(1)
     ends = time.perf_counter() + seconds
     async with asyncio.TaskGroup() as group:
