@@ -43,7 +43,7 @@ class Limits:
     max_pairs: int = 1024
     max_queued_pairs: int = 1280
     max_body_bytes: int = 16_000_000
-    cached_pairs: int = 8_192
+    cached_pairs: int = 20_000
 
     def check(self, count: int, what: str) -> None:
         """TooManyPairs for a request of more pairs or texts than one may carry."""

@@ -202,7 +202,7 @@ def _has_documents(scope: Scope, known: Sequence[StoredCollection]) -> None:
     """Ends the command where other collections alone hold documents."""
     filled = {each.name: each.documents for each in known if each.documents}
     if filled and filled.keys().isdisjoint(scope.collections):
-        others = ", ".join(f"{name} ({many} documents)" for name, many in filled.items())
+        others = ", ".join(f"{name} ({many})" for name, many in filled.items())
         fail(f"{scope.collections[0]} is empty; add --collection with one of: {others}")
 
 

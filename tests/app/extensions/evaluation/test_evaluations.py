@@ -219,4 +219,4 @@ def test_an_empty_collection_beside_others_is_told(
     assert added.exit_code == 0, added.output
     refused = run(cli, ["evaluate", str(tmp_path / "first.jsonl"), "--make", "3"])
     assert refused.exit_code == 1
-    assert "default is empty; add --collection with one of: manual (1 documents)" in refused.output
+    assert "default is empty; add --collection with one of: manual (1)" in refused.output
