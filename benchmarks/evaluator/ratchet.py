@@ -66,7 +66,7 @@ def changes(before: Figures, now: Figures) -> list[Change]:
     """Each compared figure that both have; both are of the form of `kept`."""
     old, new = before.get("outcomes", {}), now.get("outcomes", {})
     return [
-        Change(name, value, now["held"][name], *_sign_test(old.get(name), new.get(name)))
+        Change(name, value, now["held"][name], *sign_test(old.get(name), new.get(name)))
         for name, value in before["held"].items()
         if name in now["held"]
     ]
@@ -81,7 +81,7 @@ def fallen(before: dict[str, float], now: dict[str, float]) -> list[str]:
     ]
 
 
-def _sign_test(before: str | None, now: str | None) -> tuple[int, int, float]:
+def sign_test(before: str | None, now: str | None) -> tuple[int, int, float]:
     """Rows gained and lost, and the one-sided chance of as many losses among equal weights."""
     if not before or not now or len(before) != len(now):
         return 0, 0, 0.0

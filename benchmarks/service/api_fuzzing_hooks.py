@@ -4,6 +4,7 @@ Requests made to be invalid are sent as they are.
 """
 
 from typing import Any
+from uuid import uuid4
 
 import schemathesis
 from schemathesis import GenerationMode
@@ -29,6 +30,8 @@ def before_load_schema(_: schemathesis.HookContext, raw_schema: dict[str, Any]) 
 def before_call(_: schemathesis.HookContext, case: schemathesis.Case, __: dict[str, Any]) -> None:
     is_valid = case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE
     body = case.body
+    if is_valid and "idempotency-key" in (case.headers or {}):
+        case.headers["idempotency-key"] = uuid4().hex  # a key goes with one body
     if (
         not is_valid
         or not isinstance(body, dict)
