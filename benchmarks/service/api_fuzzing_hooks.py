@@ -44,8 +44,7 @@ def before_call(_: schemathesis.HookContext, case: schemathesis.Case, __: dict[s
         if name not in NEEDS_OTHER_FIELDS_OR_PARTS
     }
     body["options"] = {**options, "deadline_ms": DEADLINE_MS}
-    if body.get("workflow") != "illustrate":
-        body.pop("image", None)
+    body.pop("image", None)  # a pattern tells a data URL, not what can be opened
     if case.path in MESSAGES:
         body["messages"] = [MESSAGES[case.path]]
         body.pop("metadata", None)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+ROOT = Path(__file__).parents[2]
 START_S = 60.0
 QUESTIONS = (
     "What does the upper threshold decide?",
@@ -45,13 +46,17 @@ def question() -> str:
 
 
 def environment(**settings: object) -> dict[str, str]:
-    """Of this process's settings and proxies none; `database_url` is SELFCRAG_DATABASE_URL."""
+    """Of this process's settings and proxies none; `database_url` is SELFCRAG_DATABASE_URL.
+
+    The code is this checkout's, whichever the environment has installed.
+    """
     inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("SELFCRAG_") and not name.lower().endswith("_proxy")
     }
-    return inherited | {f"SELFCRAG_{name}".upper(): str(it) for name, it in settings.items()}
+    own = {f"SELFCRAG_{name}".upper(): str(it) for name, it in settings.items()}
+    return inherited | {"PYTHONPATH": str(ROOT)} | own
 
 
 def script(name: str) -> str:
