@@ -50,19 +50,13 @@ class Asked:
 
 
 def on_manuals(
-    asked: Sequence[Asked],
-    scorers: dict[str, Score],
-    similarity: Score | None,
-    grade: Grade,
-    upper: float,
-    lower: float,
+    asked: Sequence[Asked], scorers: dict[str, Score], grade: Grade, upper: float, lower: float
 ) -> Figures:
     """Figures by language and kind ("faq" as people ask, "entry" headings and options).
 
-    Ranking by each scorer, actions and what tells right from wrong by the grades, and by the
-    similarity that every graded passage carries.
+    Ranking by each scorer, actions and what tells right from wrong by the grades.
     """
-    graded, near = _graded(grade, asked), similarity and _by_question(similarity, asked)
+    graded = _graded(grade, asked)
     scores = {name: _by_question(score, asked) for name, score in scorers.items()}
     figures: Figures = {}
     for language in ("en", "zh"):
@@ -81,9 +75,9 @@ def on_manuals(
         mine = [i for i, one in enumerate(asked) if one.language == language]
         own = [asked[i] for i in mine]
         figures[f"{language} selective"] = _selective(own, [graded[i] for i in mine], upper, lower)
-        if near:
+        if "e5" in scores:
             figures[f"{language} selective"] |= _standing(
-                own, *([values[i] for i in mine] for values in (scores["evaluator"], near))
+                own, *([scores[name][i] for i in mine] for name in ("evaluator", "e5"))
             )
         figures[f"{language} stability"] = _stability(
             own[:STABLE], [graded[i] for i in mine], grade, upper, lower

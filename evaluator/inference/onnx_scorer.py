@@ -26,7 +26,7 @@ from evaluator.model.checkpoint import (
     name_of,
     weights_digest,
 )
-from evaluator.model.tokenization import PairTokenizer
+from evaluator.model.tokenization import tokenizer_of
 from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
@@ -48,7 +48,7 @@ class OnnxScorer:
         self.tasks = known_tasks(config)
         self.digest = weights_digest(folder)
         self.name = name_of(str(config.get("architecture")), self.digest)
-        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
+        self._tokenizer = tokenizer_of(folder, config)
         self._graph = Graph(folder / "model.onnx", _OUTPUTS, settings.threads, _REMEDY)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
