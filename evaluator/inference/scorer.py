@@ -128,7 +128,9 @@ def load_similarity(settings: EvaluatorSettings) -> Similarity:
     folder = settings.weights / ENCODER_FOLDER
     encoder = _backend(settings, "embedder").load(folder, settings)
     fusion = importlib.import_module("evaluator.inference.fusion")
-    return cast("Similarity", fusion.CentredCosines(encoder, folder))
+    is_fused = (settings.weights / FUSION_FILE).is_file()
+    weights = fusion.load_weights(settings.weights) if is_fused else fusion.FusionWeights()
+    return cast("Similarity", fusion.CentredCosines(encoder, folder, weights.chinese))
 
 
 def _backend(settings: EvaluatorSettings, part: str) -> Any:
