@@ -46,7 +46,7 @@ class OnnxScorer:
     def __init__(self, settings: EvaluatorSettings) -> None:
         folder = settings.weights
         config = check_folder(folder)
-        if (form := config.get("architecture")) != ARCHITECTURE:
+        if (form := config.get("architecture", ARCHITECTURE)) != ARCHITECTURE:
             raise WeightsError(
                 f"{folder} holds weights of the form {form}, and {ARCHITECTURE} alone is read: "
                 "train them anew with `selfcrag-evaluator train`."
