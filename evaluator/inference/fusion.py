@@ -34,20 +34,17 @@ class FusionWeights(BaseModel):
 
     evidence = T5 + similarity x (near - repetition x more) + doubt x min(T5, 0) x more, where T5 is
     its logit, within 9 of 0, near the cosine of question and text, and more what the cosine of the
-    text and the question read as a text has above `free`. `chinese` is added to near where the
-    question holds Chinese: manuals answer it from farther away (a regression over the calibration
-    questions). `calibrate` finds scale and shift; the rest, of the shipped weights, was chosen on
-    pairs of one answering and one misleading text, so that the evidence misleads in no kind of them
-    more often than the T5 does.
+    text and the question read as a text has above `free`. `calibrate` finds scale and shift; the
+    rest, of the shipped weights, was chosen on pairs of one answering and one misleading text, so
+    that the evidence misleads in no kind of them more often than the T5 does.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    similarity: float = Field(default=20.0, ge=0)
-    repetition: float = Field(default=0.0, ge=0)
-    doubt: float = Field(default=2.0, ge=0)
-    free: float = 0.13
-    chinese: float = Field(default=0.0, ge=0)
+    similarity: float = Field(default=17.2, ge=0)
+    repetition: float = Field(default=0.891, ge=0)
+    doubt: float = Field(default=4.04, ge=0)
+    free: float = 0.1316
     scale: float = Field(default=1.0, gt=0)
     shift: float = 0.0
     questions: int = Field(default=0, description="Questions that scale and shift were found on.")
@@ -68,9 +65,9 @@ class FusionWeights(BaseModel):
 class CentredCosines:
     """Centred cosines of questions and texts; vectors are kept."""
 
-    def __init__(self, encoder: TextEmbedder, folder: Path, chinese: float = 0.0) -> None:
+    def __init__(self, encoder: TextEmbedder, folder: Path) -> None:
         """Raises WeightsError where the encoder's folder holds no centre."""
-        self._encoder, self._chinese = encoder, chinese
+        self._encoder = encoder
         try:
             self._centre: Vectors = np.load(folder / CENTRE_FILE, allow_pickle=False)
         except (OSError, ValueError) as error:
@@ -83,15 +80,13 @@ class CentredCosines:
     def of(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
         """Of each pair how near question and text are, and how far the text says it again.
 
-        Cosines, less the mean cosine to the fixed passages; the second reads both as passages. To
-        the first of a Chinese question `chinese` of FusionWeights is added.
+        Cosines, less the mean cosine to the fixed passages; the second reads both as passages.
         """
         texts = self._vectors("passage", [text for _, text in pairs]) - self._centre
         near, again = (
             np.einsum("ij,ij->i", self._vectors(kind, [first for first, _ in pairs]), texts)
             for kind in ("query", "passage")
         )
-        near += [self._chinese * _is_chinese(question) for question, _ in pairs]
         return list(zip(near.tolist(), again.tolist(), strict=True))
 
     def needs(self, questions: Sequence[str]) -> Sequence[float | None]:
@@ -165,10 +160,6 @@ class FusedScorer:
         label = max(probabilities, key=probabilities.__getitem__)
         fused = score_of(task, probabilities)
         return RowScore(fused, label, probabilities, score.span, similarity=row.cosines[0])
-
-
-def _is_chinese(question: str) -> bool:
-    return any("\u4e00" <= letter <= "\u9fff" for letter in question)
 
 
 def _needs(logit: float) -> RowScore:

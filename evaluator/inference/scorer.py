@@ -128,9 +128,7 @@ def load_similarity(settings: EvaluatorSettings) -> Similarity:
     folder = settings.weights / ENCODER_FOLDER
     encoder = _backend(settings, "embedder").load(folder, settings)
     fusion = importlib.import_module("evaluator.inference.fusion")
-    is_fused = (settings.weights / FUSION_FILE).is_file()
-    weights = fusion.load_weights(settings.weights) if is_fused else fusion.FusionWeights()
-    return cast("Similarity", fusion.CentredCosines(encoder, folder, weights.chinese))
+    return cast("Similarity", fusion.CentredCosines(encoder, folder))
 
 
 def _backend(settings: EvaluatorSettings, part: str) -> Any:

@@ -54,10 +54,6 @@ from evaluator.training.temperature import temper
 CHECKPOINT = "run.ckpt"
 LOG_EVERY = 50  # steps
 MAX_DIFFERENCES = 5
-EMPHASIZED = ("answer removed", "negated", "roles exchanged")
-"""Twins that are hardest to tell: drawn half as often again."""
-LABELLED_SHARE = 0.18
-"""Of support and utility: rows whose data set labels them. They are many, and of few forms."""
 NATURAL = ("positive", "words", "same article", "same passage", "random", "neighbour")
 """Kinds of pairs that are as people wrote them."""
 QUESTIONS = 400  # of the held-back records, for the temperature
@@ -76,7 +72,7 @@ Part = Literal["relevance", "support", "utility", "evidence", "need"]
 """What rows are drawn by: the tasks, and retrieval's rows with evidence at hand and without."""
 
 SHARES: dict[Part, float] = {
-    "relevance": 0.46, "support": 0.34, "utility": 0.16, "evidence": 0.03, "need": 0.01,
+    "relevance": 0.3, "support": 0.34, "utility": 0.2, "evidence": 0.04, "need": 0.12,
 }  # fmt: skip
 
 
@@ -94,17 +90,17 @@ class TrainOptions:
     frozen_layers: int = 0  # lowest ones of the encoder; with any, its embeddings, too
     learning_rate: float = 5e-5
     new_rate: float = 5e-4  # of the parts that begin as nothing
-    dropout: float = 0.1
+    dropout: float = 0.0
     batch_tokens: int = 4096  # padded
     train_length: int = 384
-    group: int = 6  # rows of one question at most, the answering one among them
+    group: int = 4  # rows of one question at most, the answering one among them
     span_weight: float = 0.5
     left_out: tuple[str, ...] = ()
     """Sources that choose the best checkpoint and are trained on in no way."""
     languages: tuple[str, ...] = ("en", "zh")
     shares: dict[Part, float] = field(default_factory=lambda: dict(SHARES))
     held_back_percent: int = HELD_BACK_PERCENT
-    judgements: int = 50_000
+    judgements: int = 10_000
     warmup_steps: int = 100
     check_every: int = 400
 
@@ -197,8 +193,8 @@ def divided_records(
     usable = [r for r in records.read_folder(data) if r.language in options.languages]
     if unknown := set(options.left_out) - {record.source for record in usable}:
         raise DataError(f"{data} holds no records of {', '.join(sorted(unknown))} to leave out.")
-    left_out = [r for r in usable if r.source.split(",")[0] in options.left_out]
-    usable = [r for r in usable if r.source.split(",")[0] not in options.left_out]
+    left_out = [r for r in usable if r.source in options.left_out]
+    usable = [r for r in usable if r.source not in options.left_out]
     key = records.division(usable, options.held_back_percent)
     if key is records.by_passage:
         log("too few titles to divide articles: passages are divided instead")
@@ -303,17 +299,13 @@ def mixed(
     """An epoch: as many questions as there are, with some of their rows, and other parts' rows."""
     rng = random.Random(options.seed)
     drawn = evened(questions, len(questions), rng)
-    counts = Counter(row.kind for group in questions for row in group)
-    chosen = [_some(group, options.group, counts, rng) for group in drawn]
-    parts: dict[tuple[Part, bool], list[Group]] = defaultdict(list)
+    chosen = [_some(group, options.group, rng) for group in drawn]
+    parts: dict[Part, list[Group]] = defaultdict(list)
     for group in judged:
-        part, is_labelled = part_of(group[0]), group[0].kind.startswith("natural")
-        parts[part, is_labelled and part in ("support", "utility")].append(group)
+        parts[part_of(group[0])].append(group)
     rows = sum(map(len, chosen)) / options.shares["relevance"]
-    for (part, is_labelled), groups in parts.items():
+    for part, groups in parts.items():
         share = rows * options.shares[part]
-        if (part, not is_labelled) in parts:
-            share *= LABELLED_SHARE if is_labelled else 1 - LABELLED_SHARE
         drawn = evened(groups, round(share), rng)
         rows_each = sum(map(len, drawn)) / max(1, len(drawn))
         chosen += rng.sample(drawn, min(len(drawn), round(share / rows_each))) if drawn else []
@@ -328,16 +320,14 @@ def part_of(row: Example) -> Part:
     return "need" if is_need else "evidence"
 
 
-def _some(group: Group, most: int, counts: Mapping[str, int], rng: random.Random) -> Group:
-    """The answering row, two made twins of it if there are, rare kinds more often, and others."""
-    chosen, rest = list(group[:1]), list(group[1:])
-    for _ in range(2):
-        twins = [row for row in rest if row.kind not in NATURAL]
-        if twins and len(chosen) + len(rest) > most:
-            weights = [(1 + (t.kind in EMPHASIZED) / 2) / counts[t.kind] ** 0.5 for t in twins]
-            chosen += rng.choices(twins, weights)
-            rest.remove(chosen[-1])
-    return (*chosen, *rng.sample(rest, min(most - len(chosen), len(rest))))
+def _some(group: Group, most: int, rng: random.Random) -> Group:
+    """The answering row, a made twin of it if there is one, and others drawn until `most`."""
+    first, rest = group[:1], list(group[1:])
+    twins = [row for row in rest if row.kind not in NATURAL]
+    if twins and len(rest) >= most:
+        first += (rng.choice(twins),)
+        rest.remove(first[1])
+    return first + tuple(rng.sample(rest, min(most - len(first), len(rest))))
 
 
 def evened(
