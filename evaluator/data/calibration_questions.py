@@ -1,8 +1,9 @@
 """Calibration questions: labelled ones read from a file, or built from held-back records."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -112,7 +113,8 @@ def build_questions(
 ) -> list[LabelledQuestion]:
     """Questions with their ten BM25-nearest passages; half have lost every passage that answers.
 
-    Half of the pool is cut to chunks of one to six sentences, as an index holds them. A passage
+    Half of the pool is cut to chunks of one to six sentences, as an index holds them, and all of it
+    stands under its titles, as the service shows it to the evaluator. A passage
     answers where it holds an answer string of the question's, or, of entries of manuals, which have
     none, where it is part of the question's entry. Every source gives as many questions; DataError
     where there are none. Needs bm25s.
@@ -123,31 +125,41 @@ def build_questions(
             f"None of the {len(records)} held-back records holds an answer string, so no question "
             "can be built from them: give labelled questions with --questions instead of --data."
         )
-    mining = import_module("evaluator.data.hard_negatives")  # reading needs none of what it needs
     questions: list[LabelledQuestion] = []
     for language in ("en", "zh"):
-        mine = [record for record in records if record.language == language]
         rng = random.Random(f"{seed} {language}")
         answerable = [record for record in usable if record.language == language]
         answerable = in_turn(answerable, attrgetter("source"), rng)[: max_questions // 2]
-        if not answerable:
-            continue
-        pool = _pool(mine, language, rng)
-        neighbours = mining.WordNeighbours(pool).nearest([r.question for r in answerable], 40)
-        for number, (record, places) in enumerate(zip(answerable, neighbours, strict=True)):
-            near = [pool[place] for place in places]
-            questions += _built(record, near, with_gold=number % 2 == 0, rng=rng)
+        if answerable:
+            titles = _pool([r for r in records if r.language == language], language, rng)
+            questions += _of_language(answerable, titles, rng)
     return questions
 
 
-def _pool(records: Sequence[Record], language: str, rng: random.Random) -> list[str]:
-    """The passages to retrieve from, half of them cut to chunks."""
-    pool: list[str] = []
-    for passage in dict.fromkeys(record.passage for record in records):
+def _of_language(
+    answerable: Sequence[Record], titles: Mapping[str, str], rng: random.Random
+) -> Iterator[LabelledQuestion]:
+    """Every second question of a source loses its gold."""
+    mining = import_module("evaluator.data.hard_negatives")  # reading needs none of what it needs
+    pool, met = list(titles), Counter[str]()
+    neighbours = mining.WordNeighbours(pool).nearest([r.question for r in answerable], 40)
+    for record, places in zip(answerable, neighbours, strict=True):
+        near = [pool[place] for place in places]
+        met[record.source] += 1
+        for built in _built(record, near, with_gold=met[record.source] % 2 == 1, rng=rng):
+            shown = [f"{titles[t]} // {t}" if titles[t] else t for t in built.passages]
+            yield replace(built, passages=shown)
+
+
+def _pool(records: Sequence[Record], language: str, rng: random.Random) -> dict[str, str]:
+    """The passages to retrieve from, half of them cut to chunks, with their titles."""
+    pool: dict[str, str] = {}
+    for passage, title in {record.passage: record.title for record in records}.items():
         if rng.random() < 0.5:
-            pool += chunked(passage, language, rng.randint(150, 600) // 2)
+            chunks = chunked(passage, language, rng.randint(150, 600) // 2)
+            pool |= dict.fromkeys(chunks, title)
         elif len(passage) <= 2 * CHUNK_CHARS[language]:
-            pool.append(passage)
+            pool[passage] = title
     return pool
 
 

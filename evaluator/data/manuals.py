@@ -3,6 +3,8 @@
 `python -m evaluator.data.manuals PACKAGES OUT` reads PACKAGES/<package>/usr/share/... for each
 line of manuals.txt and writes OUT/manual_train.jsonl.gz and OUT/manual_held.jsonl.gz. A row is a
 heading or a dictionary entry with the text under it; `page` and `position` tell its neighbours.
+For some entries there is a question in a user's own words, too (user_questions.jsonl), since
+headings share more words with the text than questions do.
 """
 
 import argparse
@@ -10,7 +12,7 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -51,7 +53,10 @@ class Manual:
 
 @dataclass(frozen=True, slots=True)
 class ManualRow:
-    """A question with its answer, `position` in the order of the page."""
+    """A question with its answer, `position` in the order of the page.
+
+    `user_question` asks for it in a user's own words, `facts` are the parts that answer that.
+    """
 
     id: str
     question: str
@@ -62,6 +67,8 @@ class ManualRow:
     package: str
     language: str
     kind: str
+    user_question: str = ""
+    facts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -222,17 +229,45 @@ def _capped(rows: list[ManualRow], manual: Manual) -> list[ManualRow]:
     return [row for row in rows if row.id in chosen]
 
 
+@dataclass(frozen=True)
+class UserQuestion:
+    """A line of user_questions.jsonl: where in its entry lies what the user needs.
+
+    `entry` begins the entry's SHA-256, `facts` are [start, end) in it.
+    """
+
+    id: str
+    question: str
+    facts: list[list[int]]
+    entry: str
+
+
+def with_user_questions(
+    rows: Sequence[ManualRow], written: Mapping[str, UserQuestion]
+) -> Iterator[ManualRow]:
+    """The rows with the questions that were written for them, unless an entry has changed."""
+    for row in rows:
+        known = written.get(row.id)
+        if known is None or not sha256(row.answer.encode()).hexdigest().startswith(known.entry):
+            yield row
+        else:
+            facts = tuple(row.answer[start:end] for start, end in known.facts)
+            yield replace(row, user_question=known.question, facts=facts)
+
+
 def main() -> None:
     """Write both sides."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packages", type=Path)
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
+    lines = Path(__file__).with_name("user_questions.jsonl").read_text("utf-8").splitlines()
+    written = {each.id: each for each in (UserQuestion(**json.loads(line)) for line in lines)}
     for side in ("train", "held"):
         with gzip.open(given.out / f"manual_{side}.jsonl.gz", "wt", encoding="utf-8") as out:
             for manual in manuals():
                 if manual.side == side:
-                    for row in rows(manual, given.packages):
+                    for row in with_user_questions(rows(manual, given.packages), written):
                         out.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
 
 

@@ -254,9 +254,16 @@ def _from_pair(row: DataRow, source: str) -> list[Record]:
 
 
 def _from_section(row: DataRow, source: str) -> list[Record]:
-    """An entry of a manual: its heading or question, what stands under it, the headings above."""
-    answer, language = row.text("answer"), row.text("language")
-    return [Record(source, language, row.text("question"), (), True, row.title(), answer)]
+    """An entry of a manual: its heading or question, what stands under it, the headings above.
+
+    A user's question for it is a record of its own, and of a source of its own.
+    """
+    answer, language, title = row.text("answer"), row.text("language"), row.title()
+    entry = Record(source, language, row.text("question"), (), True, title, answer)
+    if not row.raw.get("user_question"):
+        return [entry]
+    question, facts = row.text("user_question"), row.answers("facts")
+    return [entry, Record(f"{source}, users", language, question, facts, True, title, answer)]
 
 
 def _from_critic(row: DataRow, source: str) -> list[Record]:

@@ -193,8 +193,8 @@ def divided_records(
     usable = [r for r in records.read_folder(data) if r.language in options.languages]
     if unknown := set(options.left_out) - {record.source for record in usable}:
         raise DataError(f"{data} holds no records of {', '.join(sorted(unknown))} to leave out.")
-    left_out = [r for r in usable if r.source in options.left_out]
-    usable = [r for r in usable if r.source not in options.left_out]
+    left_out = [r for r in usable if r.source.split(",")[0] in options.left_out]
+    usable = [r for r in usable if r.source.split(",")[0] not in options.left_out]
     key = records.division(usable, options.held_back_percent)
     if key is records.by_passage:
         log("too few titles to divide articles: passages are divided instead")

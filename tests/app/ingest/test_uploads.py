@@ -108,9 +108,9 @@ def test_many_files_beside_many_documents_are_listed_at_once() -> None:
     known.append(replace(first, id="other", source="其他.md", path="/docs/其他.md"))
     known.append(replace(first, id="ann", source="new.md", path="/docs/new.md", owner="ann"))
     names = [f"{n}.md" for n in range(19_000, 20_000)] + ["其他.md", "new.md"]
-    started = time.process_time()
+    started = time.thread_time()
     items = listed_in(folder, [Received(name, Path(name)) for name in names], "", known)
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
     assert [item.stored for item in items] == [*known[19_000:20_000], None, None]
     assert [item.source for item in items[-3:]] == ["19999.md", "uploads/其他.md", "new.md"]
 

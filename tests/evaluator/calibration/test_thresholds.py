@@ -229,6 +229,16 @@ def test_built_questions_lose_their_gold_every_second_time() -> None:
     assert all(len(question.passages) <= 10 for question in built)
 
 
+def test_half_of_each_source_lose_their_gold_under_titles() -> None:
+    rows = [replace(river(n), source=("made", "other")[n % 2]) for n in range(40)]
+    built = build_questions(rows, seed=1, max_questions=80)
+    numbers = [int(question.question.split("Ab")[1].rstrip("?")) for question in built]
+    for source in (0, 1):
+        answered = [q.answered for q, n in zip(built, numbers, strict=True) if n % 2 == source]
+        assert 0.25 < sum(answered) / len(answered) < 0.75
+    assert all(text.startswith("Ab") and " // " in text for q in built for text in q.passages)
+
+
 def test_built_questions_carry_strips_of_both_kinds() -> None:
     for question in build_questions([river(n) for n in range(30)], seed=1, max_questions=60):
         assert all("77 km" in strip for strip in question.strips)

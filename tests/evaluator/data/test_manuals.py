@@ -1,11 +1,22 @@
 """Pages of manuals, in each form that is read, as rows of questions and answers."""
 
 import gzip
+import json
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from evaluator.data.manuals import Manual, ManualRow, manuals, rows
+from evaluator.data.manuals import (
+    Manual,
+    ManualRow,
+    UserQuestion,
+    manuals,
+    rows,
+    with_user_questions,
+)
+from evaluator.data.records import read_file
 
 HTML = """<html><head><title>Kettle</title></head><body>
 <div class="navheader"><a href="a.html">Prev</a> Kettle <a href="b.html">Next</a></div>
@@ -104,3 +115,20 @@ def test_a_package_stands_on_one_side_and_a_third_are_held(language: str) -> Non
 
     assert len(sides) == len({package for package, _ in sides})
     assert len(of_language) / 4 < len(held) < len(of_language) / 2
+
+
+def test_an_entry_that_was_asked_for_is_two_records(tmp_path: Path) -> None:
+    read_rows = read(tmp_path, "kettle.html", HTML, "en")
+    hold = read_rows[1]
+    at = hold.answer.index("an hour")
+    digest = sha256(hold.answer.encode()).hexdigest()[:8]
+    known = UserQuestion(hold.id, "How long does my tea stay hot?", [[at, at + 7]], digest)
+    changed = replace(known, entry="00000000")
+    done = [*with_user_questions(read_rows, {hold.id: known, read_rows[2].id: changed})]
+    path = tmp_path / "manual_train.jsonl"
+    path.write_text("".join(json.dumps(asdict(row)) + "\n" for row in done), "utf-8")
+
+    records = [record for record in read_file(path) if record.passage == hold.answer]
+    assert [record.source for record in records] == ["manual_train", "manual_train, users"]
+    assert (records[1].question, records[1].answers) == (known.question, ("an hour",))
+    assert done[2] == read_rows[2]
