@@ -24,7 +24,7 @@ from evaluator.inference.scorer import InputType, Scorer, Similarity, TextEmbedd
 from evaluator.model.checkpoint import CENTRE_FILE, FUSION_FILE, NEED_FILE
 from evaluator.schema import LABELS, Row, RowScore, Task, judged_as, score_of
 
-FARTHEST = 9.0
+_FARTHEST = 9.0
 KEPT_VECTORS = 20_000
 """Of texts met last, 15 MB at width 384: most are passages of the knowledge base, met again."""
 
@@ -52,7 +52,7 @@ class FusionWeights(BaseModel):
     def evidence(self, own: float, near: float, again: float) -> float:
         """The evidence that a text answers, from the T5's probability and e5's two cosines."""
         bounded = min(max(own, 1e-9), 1 - 1e-9)
-        logit = min(max(log(bounded / (1 - bounded)), -FARTHEST), FARTHEST)
+        logit = min(max(log(bounded / (1 - bounded)), -_FARTHEST), _FARTHEST)
         more = max(again - self.free, 0.0)
         nearness = self.similarity * (near - self.repetition * more)
         return logit + nearness + self.doubt * min(logit, 0.0) * more

@@ -31,18 +31,16 @@ from torch import Tensor, nn
 
 from evaluator.data import records
 from evaluator.data.calibration_questions import build_questions
-from evaluator.data.records import HELD_BACK_PERCENT, USERS, JudgementRow, Key, Record
+from evaluator.data.records import HELD_BACK_PERCENT, JudgementRow, Key, Record
 from evaluator.data.synthetic.build import CONSTRUCTED, constructed
 from evaluator.data.synthetic.retrieval import needs
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.inference.fusion import FARTHEST, FusionWeights, load_weights
-from evaluator.inference.scorer import HasIds, RowT, Similarity, best_span, load_similarity, padded
+from evaluator.inference.scorer import HasIds, RowT, best_span, padded
 from evaluator.model import t5
-from evaluator.model.checkpoint import FUSION_FILE, check_folder
+from evaluator.model.checkpoint import check_folder
 from evaluator.model.t5 import PREFIX, EvaluatorModel, ModelConfig, autocast
 from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, PairTokenizer
 from evaluator.schema import ANSWER_MARK, LABELS, TASKS, UTILITY_WEIGHTS, Row, Task
-from evaluator.settings import EvaluatorSettings
 from evaluator.training.pretrained_encoder import (
     cut_tokenizer,
     everyday_words,
@@ -122,8 +120,6 @@ class Example:
     kind: str
     start: int = UNKNOWN_PLACE
     end: int = UNKNOWN_PLACE
-    cosines: tuple[float, float] | None = None
-    """As fusion reads the pair; None where the T5 is taught to read alone."""
 
 
 Group = tuple[Example, ...]
@@ -145,8 +141,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     before = earlier_runs(network.config.made_by)
     network.config.tasks = taught_tasks(judged)
     rows = PairTokenizer(tokenizer, options.train_length)
-    fusion = Fusion.beside(options.init)
-    relevance = of_pairs(pairs_of(known, options.seed, varied=True), rows, fusion)
+    relevance = of_pairs(pairs_of(known, options.seed, varied=True), rows)
     if not relevance:
         raise DataError(f"{data} gives no pairs for training.")
     others = of_judgements(judged, rows)
@@ -158,11 +153,9 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     )
     check = sampled(check, 2)
     del relevance, others, judged, judged_held  # gigabytes, and training is long
-    weights = fusion.weights if fusion else None
-    learner = Evaluating(network, sampled(check, 1), options, weights)
+    learner = Evaluating(network, sampled(check, 1), options)
     story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
-    if fusion is None:  # else it was taught beside the cosines as they are weighed now
-        story["temperature"] = temper(network, rows, build_questions(held, options.seed, QUESTIONS))
+    story["temperature"] = temper(network, rows, build_questions(held, options.seed, QUESTIONS))
 
     kinds = Counter(f"{row.task}: {row.kind}" for group in taught for row in group)
     figures = validation(network, check)
@@ -239,36 +232,8 @@ def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
     return [task for task in TASKS if task == "relevance" or counts[task] > 1]
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """What users' questions are learnt with: relevance as it will be served, not the T5's alone.
-
-    A question in a user's own words lies farther from its manual than a heading does, and the T5
-    has to make up for that where the encoder falls short.
-    """
-
-    weights: FusionWeights
-    similarity: Similarity
-
-    @classmethod
-    def beside(cls, init: str) -> "Fusion | None":
-        """Of the evaluator that training begins with; None for a network that begins anew."""
-        folder = Path(init)
-        if not (folder / FUSION_FILE).is_file():
-            return None
-        return cls(load_weights(folder), load_similarity(EvaluatorSettings(weights=folder)))
-
-    def cosines(self, pairs: Sequence[Pair]) -> dict[tuple[str, str], tuple[float, float]]:
-        """Of users' pairs, by question and passage."""
-        texts = list({(pair.question, pair.passage) for pair in pairs if USERS in pair.source})
-        return dict(zip(texts, self.similarity.of(texts), strict=True))
-
-
-def of_pairs(
-    pairs: Sequence[Pair], tokenizer: PairTokenizer, fusion: Fusion | None = None
-) -> list[Group]:
+def of_pairs(pairs: Sequence[Pair], tokenizer: PairTokenizer) -> list[Group]:
     """Each question's pairs that can be encoded, the answering one first."""
-    cosines = fusion.cosines(pairs) if fusion else {}
     rows = tokenizer.encode("answer", [(pair.question, pair.passage) for pair in pairs])
     groups: list[Group] = []
     together = zip(pairs, rows, strict=True)
@@ -280,9 +245,7 @@ def of_pairs(
                 cut_off = cut_off or bool(pair.answer and place[0] == UNKNOWN_PLACE)
                 label = int(not pair.relevant)
                 about = (pair.language, pair.source, pair.kind)
-                is_users = USERS in pair.source
-                near = cosines.get((pair.question, pair.passage)) if is_users else None
-                made.append(Example(row.ids, "relevance", label, *about, *place, near))
+                made.append(Example(row.ids, "relevance", label, *about, *place))
         if made and not cut_off:  # an answer beyond the row's end would be learnt as no answer
             groups.append(tuple(sorted(made, key=attrgetter("label"))))
     return groups
@@ -443,7 +406,6 @@ class Evaluating:
     network: EvaluatorModel
     check: Sequence[Example]
     options: TrainOptions
-    fusion: FusionWeights | None = None
 
     def __post_init__(self) -> None:
         self.network.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -479,27 +441,10 @@ class Evaluating:
         own = torch.zeros(len(rows), len(REFLECTION_TOKENS), dtype=torch.bool)
         for number, row in enumerate(rows):
             own[number, places(row.task)] = True
-        logits = self._fused(rows, logits.float()).masked_fill(~own.to(device), -1e9)
+        logits = logits.float().masked_fill(~own.to(device), -1e9)
         right = torch.tensor([places(row.task).start + row.label for row in rows], device=device)
         judged = nn.functional.cross_entropy(logits, right)
         return judged + self._listwise(batch, logits) + self._spans(rows, spans)
-
-    def _fused(self, rows: Sequence[Example], logits: Tensor) -> Tensor:
-        """The logits, relevance fused as it is served where a row has its cosines."""
-        mine = [number for number, row in enumerate(rows) if row.cosines]
-        if not mine or self.fusion is None:
-            return logits
-        relevant, irrelevant = map(REFLECTION_TOKENS.index, LABELS["relevance"])
-        near, again = torch.tensor([rows[n].cosines for n in mine], device=logits.device).T
-        margins = (logits[mine, relevant] - logits[mine, irrelevant]).clamp(-FARTHEST, FARTHEST)
-        weights = self.fusion
-        more = (again - weights.free).clamp(min=0)
-        evidence = margins + weights.similarity * (near - weights.repetition * more)
-        evidence = evidence + weights.doubt * margins.clamp(max=0) * more
-        fused = logits.clone()
-        fused[mine, relevant] = weights.scale * evidence + weights.shift
-        fused[mine, irrelevant] = 0.0
-        return fused
 
     def _read(self, rows: Sequence[Example]) -> tuple[Tensor, Tensor]:
         """The network's logits of the rows, on a CPU by parts of like length: padding costs time.
