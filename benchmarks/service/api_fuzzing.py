@@ -1,10 +1,10 @@
 """Property-based tests of the HTTP interface, made by Schemathesis from `/openapi.json`.
 
-    python -m benchmarks.service.api_fuzzing [--cases 1000] [--asked 150] [--out FILE]
+    python -m benchmarks.service.api_fuzzing [--cases 1000] [--out FILE]
 
 Installs Schemathesis into an environment of its own in a temporary folder, starts the service on
 loopback with two documents and without a web search, and sends each operation valid and invalid
-requests, with all of Schemathesis' checks. Operations that ask get fewer, with a short deadline.
+requests, with all of Schemathesis' checks. Questions have a short deadline.
 What a schema cannot say of a valid request is in `benchmarks.service.api_fuzzing_hooks`.
 """
 
@@ -136,8 +136,7 @@ def operations_of(description: Figures) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=1000, help="most for an operation")
-    parser.add_argument("--asked", type=int, default=150, help="most for one that asks")
+    parser.add_argument("--cases", type=int, default=1000, help="of each operation")
     parser.add_argument("--out", type=Path, default=REPORT)
     chosen = parser.parse_args()
     asking = [part for path in ASKING for part in ("--include-path", path)]
@@ -151,7 +150,7 @@ def main() -> None:
             started = time.monotonic()
             # Those that ask go first: so there are runs and threads to look at.
             rounds = [
-                fuzzed(program, folder, chosen.asked, asking),
+                fuzzed(program, folder, chosen.cases, asking),
                 fuzzed(program, folder, chosen.cases, others),
             ]
             took_s = time.monotonic() - started
