@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -18,7 +18,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.functional_validators import BeforeValidator
+from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -56,32 +56,100 @@ Quota = Annotated[str, Field(pattern=r"^(?:[1-9]\d*/(?:minute|hour|day))?$")]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 _NEEDS = (
-    ("embedder", "openai", "embedder_key"),
-    ("embedder", "openai", "embedder_model"),
     ("embedder", "worker", "worker_url"),
-    ("generator", "openai", "openai_api_key"),
-    ("generator", "native", "native_base_url"),
-    ("generator", "langchain", "chat_model"),
-    ("critic", "llm", "openai_api_key"),
-    ("grader", "llm_direct", "openai_api_key"),
-    ("grader", "llm_chain_of_thought", "openai_api_key"),
-    ("grader", "llm_few_shot", "openai_api_key"),
-    ("image_maker", "openai", "image_maker_key"),
-    ("captioner", "openai", "captioner_key"),
-    ("captioner", "openai", "captioner_model"),
-    ("search", "tavily", "tavily_api_key"),
-    ("search", "searxng", "searxng_url"),
-    ("search", "fixture", "search_fixture"),
+    ("generator", "chat", "chat_model"),
+    ("generator", "native", "native_model"),
+    ("critic", "llm", "chat_model"),
+    ("grader", "llm_direct", "chat_model"),
+    ("grader", "llm_chain_of_thought", "chat_model"),
+    ("grader", "llm_few_shot", "chat_model"),
 )
 """A part, a choice of it, and the setting that this choice cannot do without."""
 
-_KEYLESS = {
-    "openai_api_key": "openai_base_url",
-    "fallback_api_key": "fallback_base_url",
-    "captioner_key": "captioner_base_url",
-    "image_maker_key": "image_maker_base_url",
+_KEYS = {
+    "chat_model": ("chat_api_key", "openai_api_key"),
+    "fallback_model": ("fallback_api_key",),
+    "embedder": ("embedder_key",),
+    "image_maker": ("image_maker_key",),
+    "captioner": ("captioner_key",),
 }
-"""Keys that servers of one's own do without: those at a private address."""
+"""Settings of models, and those that may hold their keys."""
+
+_MERGED = {
+    "chat_model": ("openai_base_url", "openai_model", "chat_base_url"),
+    "chat_api_key": ("openai_api_key",),
+    "native_model": ("native_base_url",),
+    "fallback_model": ("fallback_base_url",),
+    "embedder": ("embedder_base_url", "embedder_model"),
+    "image_maker": ("image_maker_base_url", "image_maker_model"),
+    "captioner": ("captioner_base_url", "captioner_model"),
+    "search": ("searxng_url", "search_fixture", "tavily_base_url", "wikipedia_api_url"),
+}
+"""Settings, and former ones whose value is a part of theirs: left out, another address is asked."""
+
+OPENAI_URL = "https://api.openai.com/v1"
+WHERE = {"searxng": "http://127.0.0.1:8080", "fixture": "results.json"}
+EXAMPLE = "openai:qwen3@http://127.0.0.1:11434/v1"
+
+
+class ModelAddress(NamedTuple):
+    """A model, who provides it, and where: an empty `url` is the provider's own."""
+
+    provider: str
+    model: str
+    url: str
+
+    @property
+    def needs_key(self) -> bool:
+        """A server of one's own, at a private address, needs none; packages look for theirs."""
+        return self.provider == "openai" and not is_private(self.url)
+
+
+def model_address(value: str) -> ModelAddress:
+    """Of `provider:model@url`, where the model may hold colons. Raises ValueError."""
+    name, at, rest = value.partition("@http")
+    provider, _, model = name.partition(":")
+    if not (provider and model) or value != "".join(value.split()):
+        raise ValueError
+    if provider == "openai" and not at and "@" in model:
+        raise ValueError  # an address without http:// would be asked of OpenAI as a model's name
+    return ModelAddress(
+        provider, model, f"http{rest}" if at else OPENAI_URL if provider == "openai" else ""
+    )
+
+
+def _model_or(*words: str, provider: str = "") -> AfterValidator:
+    """One of the words, or a model: of that provider where one is named."""
+
+    expected = " or ".join([*filter(None, words), f"{provider or 'provider'}:model@url"])
+
+    def check(value: str) -> str:
+        if value in words:
+            return value
+        try:
+            named = model_address(value).provider
+        except ValueError:
+            named = ""
+        if not named or named != (provider or named):
+            raise ValueError(f"{expected} is expected, without blanks, such as {EXAMPLE}")
+        return value
+
+    return AfterValidator(check)
+
+
+def search_engine(value: str) -> tuple[str, str]:
+    """Engine and where it is, of `engine@where`."""
+    engine, _, where = value.partition("@")
+    return engine, where
+
+
+def _search_engine(value: str) -> str:
+    engine, where = search_engine(value)
+    if engine not in ("wikipedia", "tavily", "searxng", "fixture", "off"):
+        raise ValueError("wikipedia, tavily, searxng@url, fixture@path or off is expected")
+    if engine in ("searxng", "fixture") and not where:
+        raise ValueError(f"{engine} needs to know where: {engine}@{WHERE[engine]}")
+    return value
 
 
 def is_private(url: str) -> bool:
@@ -105,8 +173,8 @@ _SOURCES = SettingsConfigDict(
 
 
 def _variables_of(kind: type[BaseSettings], name: str) -> str:
-    alias = kind.model_fields[name].validation_alias
-    names = alias.choices if isinstance(alias, AliasChoices) else [f"SELFCRAG_{name.upper()}"]
+    alias = kind.model_fields[name].validation_alias or f"SELFCRAG_{name.upper()}"
+    names = alias.choices if isinstance(alias, AliasChoices) else [alias]
     return " or ".join(map(str, names))
 
 
@@ -175,22 +243,15 @@ class StateSettings(BaseSettings):
         "searched too.",
     )
 
-    embedder: Literal["static", "e5", "openai", "worker"] = _documents(
+    embedder: Annotated[str, _model_or("static", "e5", "worker", provider="openai")] = _documents(
         default="static",
         description="Embeds documents and questions. static: the shipped table; e5: "
-        "multilingual-e5-small, shipped or in SELFCRAG_EVALUATOR_EMBEDDER; openai: an "
-        "OpenAI-compatible endpoint; worker: the evaluator's workers.",
-    )
-    embedder_base_url: str = _documents(
-        default="https://api.openai.com/v1",
-        description="Address of the endpoint with /embeddings (OpenAI, vLLM, Ollama, TEI).",
-    )
-    embedder_model: str = _documents(
-        default="", description="Model of that endpoint; a worker names its own."
+        "multilingual-e5-small, shipped or in SELFCRAG_EVALUATOR_EMBEDDER; openai:model@url: an "
+        "OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, TEI); worker: the evaluator's workers.",
     )
     embedder_key: SecretStr = _documents(
         default=SecretStr(""),
-        description="Key of that endpoint; any value where it needs none.",
+        description="Key of that endpoint; a server at a private address needs none.",
     )
     embedder_dimensions: int = _documents(
         default=0, ge=0, description="Size of the vectors; 0: read from the endpoint at start."
@@ -237,12 +298,17 @@ class StateSettings(BaseSettings):
         missing = [
             f"{part} {choice} needs {_variables_of(type(self), needed)}"
             for part, choice, needed in _NEEDS
-            if given.get(part) == choice
-            and not given[needed]
-            and not (needed in _KEYLESS and is_private(given[_KEYLESS[needed]]))
-            # Any provider's chat model judges as well.
-            and not (part in ("critic", "grader") and given.get("chat_model"))
+            if given.get(part) == choice and not given[needed]
         ]
+        missing += [
+            f"{_variables_of(type(self), name)} needs "
+            + " or ".join(_variables_of(type(self), key) for key in keys)
+            for name, keys in _KEYS.items()
+            if ":" in given.get(name, "") and model_address(given[name]).needs_key
+            if not any(given[key] for key in keys)
+        ]
+        if given.get("search", "").startswith("tavily") and not given["tavily_api_key"]:
+            missing.append(f"search tavily needs {_variables_of(type(self), 'tavily_api_key')}")
         if missing:
             raise ValueError("; ".join(missing))
         return self
@@ -291,10 +357,38 @@ class Settings(StateSettings):
         "checkpoints.",
     )
 
-    generator: Literal["extractive", "openai", "native", "langchain"] = _model(
+    generator: Literal["extractive", "chat", "native"] = _model(
         default="extractive",
-        description="Writes the answers. extractive: quotes sentences; openai: a chat endpoint; "
-        "native: a Self-RAG model; langchain: a chat model of any provider.",
+        description="Writes the answers. extractive: quotes sentences; chat: the chat model; "
+        "native: a Self-RAG model.",
+    )
+    chat_model: Annotated[str, _model_or("")] = _model(
+        default="",
+        description="Chat model, also that of critic and grader, as provider:model@url. "
+        "openai:qwen3@http://127.0.0.1:11434/v1 is one at an OpenAI-compatible endpoint (OpenAI, "
+        "vLLM, Ollama, llama.cpp); anthropic:claude-sonnet-4-5 one of a provider, with LangChain's "
+        "package of it. Without @url: the provider's own address.",
+    )
+    chat_api_key: SecretStr = _model(
+        default=SecretStr(""),
+        description="Key of the chat model. A server at a private address needs none; empty: that "
+        "of OPENAI_API_KEY, or where the provider's package looks for it.",
+    )
+    openai_api_key: SecretStr = _model(
+        default=SecretStr(""),
+        validation_alias="OPENAI_API_KEY",
+        description="Key of an openai: chat model where SELFCRAG_CHAT_API_KEY is empty.",
+    )
+    chat_temperature: float = _model(
+        default=0.0, ge=0, le=2, description="Sampling temperature of the model."
+    )
+    chat_timeout_s: float = _model(
+        default=60.0,
+        gt=0,
+        description="Longest silence of the model in seconds, before a reply and within it.",
+    )
+    chat_max_concurrent: int = _model(
+        default=8, ge=1, description="Most concurrent calls, over all runs."
     )
     critic: Literal["evaluator", "llm", "native"] = _grading(
         default="evaluator",
@@ -305,29 +399,6 @@ class Settings(StateSettings):
         default="evaluator",
         description="Grades passages: the evaluator, or the chat model with one of three prompts.",
     )
-    openai_api_key: SecretStr = _model(
-        default=SecretStr(""),
-        validation_alias=AliasChoices("SELFCRAG_OPENAI_API_KEY", "OPENAI_API_KEY"),
-        description="Key of the chat endpoint; OPENAI_API_KEY works too, and a server at a private "
-        "address needs none.",
-    )
-    openai_base_url: str = _model(
-        default="https://api.openai.com/v1",
-        description="OpenAI-compatible chat endpoint (OpenAI, vLLM, Ollama, llama.cpp).",
-    )
-    openai_model: str = _model(default="gpt-4.1-mini", description="Model of the chat endpoint.")
-    openai_temperature: float = _model(
-        default=0.0, ge=0, le=2, description="Sampling temperature of the model."
-    )
-    openai_timeout_s: float = _model(
-        default=60.0,
-        gt=0,
-        description="Longest silence of the model in seconds, before a reply and within it.",
-    )
-    openai_max_concurrent: int = _model(
-        default=8, ge=1, description="Most concurrent calls, over all runs."
-    )
-
     max_output_tokens: int = _model(
         default=4096,
         ge=0,
@@ -335,42 +406,23 @@ class Settings(StateSettings):
         "writes at most 300.",
     )
 
-    native_base_url: str = _model(
+    native_model: Annotated[str, _model_or("", provider="openai")] = _model(
         default="",
-        description="Server of a Self-RAG model with /v1/completions (vLLM, llama.cpp).",
-    )
-    native_model: str = _model(
-        default="selfrag/selfrag_llama2_7b", description="Self-RAG model of that server."
+        description="Self-RAG model at a server with /v1/completions (vLLM, llama.cpp), such as "
+        "openai:selfrag/selfrag_llama2_7b@http://127.0.0.1:8080/v1.",
     )
     native_api_key: SecretStr = _model(
         default=SecretStr(""), description="Key of that server, if it needs one."
     )
 
-    chat_model: str = _model(
+    fallback_model: Annotated[str, _model_or("")] = _model(
         default="",
-        description="Model of the generator langchain as provider:model, such as "
-        "anthropic:claude-sonnet-4-5; also that of the critic and grader. Needs LangChain's "
-        "package of the provider.",
-    )
-    chat_api_key: SecretStr = _model(
-        default=SecretStr(""),
-        description="Key of that provider; empty: where its package looks for it.",
-    )
-    chat_base_url: str = _model(
-        default="", description="Address of that provider; empty: the provider's own."
-    )
-
-    fallback_model: str = _model(
-        default="",
-        description="Model that writes where the generator's model fails; empty: none.",
-    )
-    fallback_base_url: str = _model(
-        default="https://api.openai.com/v1",
-        description="OpenAI-compatible chat endpoint of the fallback model.",
+        description="Model that writes where the generator's model fails, as provider:model@url; "
+        "empty: none.",
     )
     fallback_api_key: SecretStr = _model(
         default=SecretStr(""),
-        description="Key of that endpoint; a server at a private address needs none.",
+        description="Key of that model; a server at a private address needs none.",
     )
 
     image_address_hours: float = _images(
@@ -380,28 +432,20 @@ class Settings(StateSettings):
         description="Hours that a signed image address is valid, where keys are used; 0: addresses "
         "are not signed.",
     )
-    image_maker: Literal["off", "openai"] = _images(
+    image_maker: Annotated[str, _model_or("off", provider="openai")] = _images(
         default="off",
-        description="Makes an image where no stored one is similar enough: off, or an endpoint "
-        "with /images/generations.",
+        description="Makes an image where no stored one is similar enough: off, or a model at an "
+        "endpoint with /images/generations, such as openai:gpt-image-1.",
     )
-    image_maker_base_url: str = _images(
-        default="https://api.openai.com/v1", description="Address of the image maker's endpoint."
-    )
-    image_maker_model: str = _images(default="gpt-image-1", description="Model of the image maker.")
     image_maker_key: SecretStr = _images(
         default=SecretStr(""),
         description="Key of that endpoint; a server at a private address needs none.",
     )
-    captioner: Literal["off", "openai"] = _images(
+    captioner: Annotated[str, _model_or("off")] = _images(
         default="off",
         description="Describes an image where no stored one is similar enough: off, or a chat "
-        "endpoint whose model sees images.",
+        "model that sees images, as provider:model@url.",
     )
-    captioner_base_url: str = _images(
-        default="https://api.openai.com/v1", description="Address of the captioner's endpoint."
-    )
-    captioner_model: str = _images(default="", description="Model of the captioner.")
     captioner_key: SecretStr = _images(
         default=SecretStr(""),
         description="Key of that endpoint; a server at a private address needs none.",
@@ -413,24 +457,17 @@ class Settings(StateSettings):
         "plain text; all: answers stay as written, for trusted documents.",
     )
 
-    search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = _web(
-        default="wikipedia", description="Web search engine; off never leaves this machine."
+    search: Annotated[str, AfterValidator(_search_engine)] = _web(
+        default="wikipedia",
+        description="Web search engine: wikipedia, tavily, searxng@url (with JSON enabled), "
+        "fixture@path (a JSON file of recorded results), or off, which never leaves this machine. "
+        "@url after wikipedia or tavily is another address of its API; {language} in it becomes en "
+        "or zh.",
     )
     tavily_api_key: SecretStr = _web(
         default=SecretStr(""),
         validation_alias=AliasChoices("SELFCRAG_TAVILY_API_KEY", "TAVILY_API_KEY"),
         description="Key of Tavily; TAVILY_API_KEY works too.",
-    )
-    tavily_base_url: str = _web(
-        default="https://api.tavily.com", description="Address of Tavily's API."
-    )
-    wikipedia_api_url: str = _web(
-        default="https://{language}.wikipedia.org/w/api.php",
-        description="Address of a MediaWiki API; {language} becomes en or zh.",
-    )
-    searxng_url: str = _web(default="", description="Address of a SearXNG with JSON enabled.")
-    search_fixture: Path | None = _web(
-        default=None, description="JSON file of recorded results, for the engine fixture."
     )
     preferred_domains: Names = _web(
         default=(), description="Domains whose pages are read first, beside Wikipedia."
@@ -489,33 +526,18 @@ class Settings(StateSettings):
         "own variables switch nothing.",
     )
 
-    @field_validator("chat_model")
-    @classmethod
-    def _chat_model_names_its_provider(cls, name: str) -> str:
-        provider, _, model = name.partition(":")
-        if name and not (provider and model and name == "".join(name.split())):
-            raise ValueError(
-                "a provider and a model are expected, joined by a colon and without blanks, such as"
-                " anthropic:claude-sonnet-4-5"
-            )
-        return name
+    @property
+    def chat_key(self) -> SecretStr:
+        """OPENAI_API_KEY is for models at OpenAI-compatible endpoints, not for other providers."""
+        is_endpoint = self.chat_model.startswith("openai:")
+        return self.chat_api_key or (self.openai_api_key if is_endpoint else SecretStr(""))
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         if self.critic == "native" and self.generator != "native":
             raise ValueError("critic native needs SELFCRAG_GENERATOR=native")
-        if self.chat_model and self.generator == "openai":
-            raise ValueError("SELFCRAG_CHAT_MODEL needs SELFCRAG_GENERATOR=langchain, not openai")
-        has_key = self.fallback_api_key.get_secret_value() or is_private(self.fallback_base_url)
-        if self.fallback_model and not has_key:
-            raise ValueError(
-                f"fallback model {self.fallback_model} needs SELFCRAG_FALLBACK_API_KEY"
-            )
         if self.fallback_model and self.generator == "extractive":
-            raise ValueError(
-                f"fallback model {self.fallback_model} needs SELFCRAG_GENERATOR=openai, native or"
-                " langchain"
-            )
+            raise ValueError("the fallback model needs SELFCRAG_GENERATOR=chat or native")
         if self.grader != "evaluator" and self.thresholds != "calibrated":
             raise ValueError(
                 f"thresholds {self.thresholds} are the evaluator's, not those of a language model"
@@ -529,6 +551,8 @@ def load_settings(kind: type[S], **given: Any) -> S:
     Raises StartFailed naming what is wrong, never a value.
     """
     try:
+        if former := _former_settings():
+            raise StartFailed("; ".join(former))
         return kind(**given)
     except ValidationError as error:
         wrong = [
@@ -538,6 +562,22 @@ def load_settings(kind: type[S], **given: Any) -> S:
         raise StartFailed("; ".join(wrong)) from None
     except UnicodeDecodeError:
         raise StartFailed(".env is not UTF-8: save it as UTF-8") from None
+
+
+def _given() -> dict[str, str | None]:
+    """Variables of the environment and of `.env`, by their names in small letters."""
+    sources = DotEnvSettingsSource(Settings), EnvSettingsSource(Settings)
+    return {name: value for source in sources for name, value in source.env_vars.items()}
+
+
+def _former_settings() -> list[str]:
+    given = _given()
+    return [
+        f"SELFCRAG_{name.upper()} is a part of SELFCRAG_{now.upper()} now (see .env.example)"
+        for now, names in _MERGED.items()
+        for name in names
+        if given.get(f"selfcrag_{name}")
+    ]
 
 
 def unknown_settings(of_extensions: Iterable[type[ExtensionSettings]] = ()) -> list[str]:
@@ -551,10 +591,9 @@ def unknown_settings(of_extensions: Iterable[type[ExtensionSettings]] = ()) -> l
         for kind in kinds
         for name in kind.model_fields
     ]
-    given = {*EnvSettingsSource(Settings).env_vars, *DotEnvSettingsSource(Settings).env_vars}
     unknown = [
         name
-        for name in sorted(given - set(known))
+        for name in sorted(_given().keys() - known)
         if name.startswith("selfcrag_") and not name.startswith(WORKERS)
     ]
     near = {name: get_close_matches(name, known, 1, cutoff=0.8) for name in unknown}

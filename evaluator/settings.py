@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import pydantic_settings
 from pydantic import (
-    AliasChoices,
     Field,
     SecretStr,
     ValidationError,
@@ -115,13 +114,13 @@ class EvaluatorSettings(BaseSettings):
 
 
 class LabelSettings(BaseSettings):
-    """The key of the endpoint that `label` asks, as the service reads it."""
+    """The key of the endpoint that `label` asks."""
 
     model_config = _SOURCES
 
     api_key: SecretStr = Field(
         default=SecretStr(""),
-        validation_alias=AliasChoices("SELFCRAG_OPENAI_API_KEY", "OPENAI_API_KEY"),
+        validation_alias="OPENAI_API_KEY",
         description="Key of the OpenAI-compatible endpoint.",
     )
 

@@ -12,6 +12,7 @@ import yaml
 from app.extension import load_extensions, settings_of
 from app.settings import Settings
 from evaluator.settings import EvaluatorSettings
+from tests.handbook.reference import variable
 
 ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docker"
@@ -41,7 +42,7 @@ CHOSEN = {
 LIBRARIES = {"evaluator.Dockerfile": {"sentence_transformers"}}  # loaded by name as well
 KINDS = (Settings, EvaluatorSettings, *settings_of(load_extensions()))
 VARIABLES = {
-    f"{settings.model_config['env_prefix']}{name}".upper(): (settings, name)
+    variable(settings, name): (settings, name)
     for settings in KINDS
     for name in settings.model_fields
 }

@@ -125,7 +125,7 @@ def test_the_example_names_every_variable_and_no_other() -> None:
     for name in example.keys() - used.keys():
         assert name == "COMPOSE_PROFILES" or name in VARIABLES
     check_variables(example)
-    hosts = {*re.findall(r"=http://(\w+):\d+", EXAMPLE), *re.findall(r"@(\w+)/", EXAMPLE)}
+    hosts = {*re.findall(r"[=@]http://(\w+):\d+", EXAMPLE), *re.findall(r"@(\w+)/", EXAMPLE)}
     assert hosts <= SERVICES.keys()
 
 

@@ -25,7 +25,7 @@ def made(tmp_path: Path) -> Iterator[Made]:
 
         def make(target: str, port_setting: str) -> Process:
             port = free_port()
-            env = environment(**{port_setting: port}, wikipedia_api_url=NOWHERE)
+            env = environment(**{port_setting: port}, search=NOWHERE)
             process = Process(["make", target], home / f"{target}.log", home, env)
             stack.callback(process.end)
             process.url = f"http://127.0.0.1:{port}"

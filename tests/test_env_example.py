@@ -11,10 +11,10 @@ from pydantic_core import PydanticUndefined
 from app.extension import load_extensions, settings_of
 from app.settings import Settings
 from evaluator.settings import EvaluatorSettings, ServeSettings
+from tests.handbook.reference import variable
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / ".env.example"
-GENERAL = {"OPENAI_API_KEY", "TAVILY_API_KEY"}
 ASSIGNMENT = re.compile(r"^#([A-Z_]+)=(.*)$", re.MULTILINE)
 MOST_SET, ALL = EXAMPLE.read_text(encoding="utf-8").split("# Below are all settings")
 
@@ -22,7 +22,7 @@ MOST_SET, ALL = EXAMPLE.read_text(encoding="utf-8").split("# Below are all setti
 def fields() -> dict[str, Any]:
     """Variable -> field, of both packages."""
     return {
-        f"{settings.model_config['env_prefix']}{name}".upper(): field
+        variable(settings, name): field
         for settings in (
             *(Settings, EvaluatorSettings, ServeSettings),
             *settings_of(load_extensions()),
@@ -56,8 +56,8 @@ def test_what_most_set_is_short_and_starts_uncommented(
 
     assert set(dotenv_values(file)) <= set(fields())
     settings = Settings(_env_file=file)
-    chosen = (settings.generator, settings.openai_model, settings.search, settings.port)
-    assert chosen == ("openai", "qwen3", "tavily", 8000)
+    chosen = (settings.generator, settings.chat_model, settings.search, settings.port)
+    assert chosen == ("chat", "openai:qwen3@http://127.0.0.1:11434/v1", "tavily", 8000)
 
 
 def test_the_values_are_the_defaults(

@@ -59,9 +59,9 @@ def anchors_of(page: str) -> set[str]:
 
 
 def variables_of(settings: type[BaseSettings]) -> dict[str, Any]:
-    prefix = settings.model_config["env_prefix"]
     return {
-        f"{prefix}{name}".upper(): field.default for name, field in settings.model_fields.items()
+        reference.variable(settings, name): field.default
+        for name, field in settings.model_fields.items()
     }
 
 

@@ -24,7 +24,7 @@ QUIET = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """Started by the recipe of `make studio`, which has no port of its own to set."""
     home = checkout(tmp_path_factory.mktemp("studio"))
-    env = environment(wikipedia_api_url=NOWHERE)
+    env = environment(search=NOWHERE)
     dry_run = subprocess.run(
         ["make", "--dry-run", "studio"],
         cwd=home,

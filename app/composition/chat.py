@@ -1,15 +1,17 @@
-"""The chat model that the settings choose: an endpoint's, or that of any provider."""
+"""The chat models that the settings choose, each an endpoint's or that of any provider."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx
+from pydantic import SecretStr
 
 from app.errors import StartFailed
-from app.settings import Settings
+from app.settings import EXAMPLE, Settings, model_address
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
@@ -31,34 +33,41 @@ def through_proxies() -> Iterator[None]:
         ) from None
 
 
-@through_proxies()
 def chosen_chat(settings: Settings) -> EndpointChat | ProviderChat:
-    """A provider's where the settings name one; close it. Raises StartFailed.
+    """The chat model; close it. Raises StartFailed where none is chosen or it cannot be made."""
+    if not settings.chat_model:
+        raise StartFailed(f"no chat model is chosen: set SELFCRAG_CHAT_MODEL, such as {EXAMPLE}")
+    has_fallback = bool(settings.fallback_model)
+    return chat_at(
+        settings, settings.chat_model, settings.chat_key, "chat", has_fallback=has_fallback
+    )
+
+
+@through_proxies()
+def chat_at(
+    settings: Settings, value: str, key: SecretStr, kind: str, *, has_fallback: bool = False
+) -> EndpointChat | ProviderChat:
+    """The model of `provider:model@url`; close it. Raises StartFailed.
 
     The clients take two seconds to load.
     """
-    if settings.chat_model:
+    provider, model, url = model_address(value)
+    make: Callable[..., EndpointChat | ProviderChat]
+    if provider == "openai":
+        from app.llm.chat import chat_model  # noqa: PLC0415
+
+        make = partial(chat_model, url, key.get_secret_value(), model)
+    else:
         from app.llm.provider_chat import provider_chat  # noqa: PLC0415
 
-        return provider_chat(
-            settings.chat_model,
-            api_key=settings.chat_api_key.get_secret_value(),
-            base_url=settings.chat_base_url,
-            temperature=settings.openai_temperature,
-            max_tokens=settings.max_output_tokens,
-            timeout_s=settings.openai_timeout_s,
-            max_concurrent=settings.openai_max_concurrent,
-            has_fallback=bool(settings.fallback_model),
+        make = partial(
+            provider_chat, f"{provider}:{model}", api_key=key.get_secret_value(), base_url=url
         )
-    from app.llm.chat import chat_model  # noqa: PLC0415
-
-    return chat_model(
-        settings.openai_base_url,
-        settings.openai_api_key.get_secret_value(),
-        settings.openai_model,
-        temperature=settings.openai_temperature,
+    return make(
+        temperature=settings.chat_temperature,
         max_tokens=settings.max_output_tokens,
-        timeout_s=settings.openai_timeout_s,
-        max_concurrent=settings.openai_max_concurrent,
-        has_fallback=bool(settings.fallback_model),
+        timeout_s=settings.chat_timeout_s,
+        max_concurrent=settings.chat_max_concurrent,
+        kind=kind,
+        has_fallback=has_fallback,
     )

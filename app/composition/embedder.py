@@ -16,7 +16,7 @@ from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
-from app.settings import StateSettings
+from app.settings import StateSettings, model_address
 from evaluator.client import EvaluatorError
 
 if TYPE_CHECKING:
@@ -62,11 +62,12 @@ def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
     # Its client takes two seconds to load, and most have the table.
     from app.retrieval.endpoint_embedder import EndpointEmbedder  # noqa: PLC0415
 
-    is_worker = settings.embedder in ("worker", "e5")
-    urls, model = [settings.embedder_base_url], settings.embedder_model
-    if is_worker:
-        urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] or urls
-        model = model or _worker_model(urls)
+    if is_worker := settings.embedder in ("worker", "e5"):
+        urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url]
+        model = _worker_model(urls)
+    else:
+        _, model, url = model_address(settings.embedder)
+        urls = [url]
     return EndpointEmbedder(
         urls,
         model,
@@ -91,7 +92,7 @@ def _e5(settings: StateSettings) -> E5Embedder:
 
 def _name(settings: StateSettings, model: str) -> str:
     """All that decides a passage's vector; an index serves no other."""
-    name = f"{settings.embedder}:{model}"
+    name = f"{settings.embedder.partition(':')[0]}:{model}"
     if settings.embedder_dimensions:
         name += f"/{settings.embedder_dimensions}"
     if prefix := settings.embedder_passage_prefix:

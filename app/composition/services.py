@@ -10,12 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
 
 import httpx
 import numpy as np
 
-from app.composition.chat import chosen_chat, through_proxies
+from app.composition.chat import chat_at, chosen_chat, through_proxies
 from app.composition.embedder import encoder_of, open_retriever
 from app.errors import StartFailed
 from app.ingest.image_reader import ImageReader
@@ -28,7 +29,7 @@ from app.retrieval.image_index import StoredImages
 from app.retrieval.images import ImageStore
 from app.retrieval.index import IndexMismatch
 from app.retrieval.terms import LexicalReranker, RareWords, term_tables
-from app.settings import Settings
+from app.settings import Settings, model_address, search_engine
 from app.websearch import engines
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
@@ -138,7 +139,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     breaker = CircuitBreaker("evaluator") if settings.worker_url else None
     evaluator = await WorkerEvaluator.connect(client, thresholds, breaker)
     worker = await client.abilities()
-    writer = chat if settings.generator in ("openai", "langchain") else None
+    writer = chat if settings.generator == "chat" else None
     chat_name = writer.model_name if writer is not None else "extractive"
     image_reader = ImageReader(settings.data_dir / "cache")
     stack.push_async_callback(image_reader.aclose)
@@ -162,7 +163,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         critic_stand_in=_critic_stand_in(settings, evaluator),
         reflective=native,
         fallback=fallback,
-        fallback_name=settings.fallback_model,
+        fallback_name=getattr(fallback, "model_name", ""),
         lexical=LexicalReranker(retriever.index, tables),
         reranks="rerank" in worker.tasks,
         compressors=compressors_of(client, worker),
@@ -205,22 +206,10 @@ def _chat(settings: Settings) -> EndpointChat | ProviderChat | None:
     return chosen_chat(settings) if asks_chat(settings) else None
 
 
-@through_proxies()
-def _fallback(settings: Settings) -> EndpointChat | None:
+def _fallback(settings: Settings) -> EndpointChat | ProviderChat | None:
     if not settings.fallback_model:
         return None
-    from app.llm.chat import chat_model  # noqa: PLC0415
-
-    return chat_model(
-        settings.fallback_base_url,
-        settings.fallback_api_key.get_secret_value(),
-        settings.fallback_model,
-        temperature=settings.openai_temperature,
-        max_tokens=settings.max_output_tokens,
-        timeout_s=settings.openai_timeout_s,
-        max_concurrent=settings.openai_max_concurrent,
-        kind="fallback",
-    )
+    return chat_at(settings, settings.fallback_model, settings.fallback_api_key, "fallback")
 
 
 def _image_index(
@@ -256,29 +245,18 @@ def _image_maker(settings: Settings, reader: ImageReader) -> EndpointImageMaker 
         return None
     from app.llm.image_endpoints import EndpointImageMaker  # noqa: PLC0415
 
+    _, model, url = model_address(settings.image_maker)
     key = settings.image_maker_key.get_secret_value()
-    return EndpointImageMaker(
-        settings.image_maker_base_url, key, settings.image_maker_model, reader.read_url
-    )
+    return EndpointImageMaker(url, key, model, reader.read_url)
 
 
-@through_proxies()
-def _captioning_chat(settings: Settings) -> EndpointChat | None:
+def _captioning_chat(settings: Settings) -> EndpointChat | ProviderChat | None:
     if settings.captioner == "off":
         return None
-    from app.llm.chat import chat_model  # noqa: PLC0415
-
-    return chat_model(
-        settings.captioner_base_url,
-        settings.captioner_key.get_secret_value(),
-        settings.captioner_model,
-        max_tokens=settings.max_output_tokens,
-        timeout_s=settings.openai_timeout_s,
-        kind="captioner",
-    )
+    return chat_at(settings, settings.captioner, settings.captioner_key, "captioner")
 
 
-def _captioner(chat: EndpointChat | None) -> EndpointCaptioner | None:
+def _captioner(chat: EndpointChat | ProviderChat | None) -> EndpointCaptioner | None:
     if chat is None:
         return None
     from app.llm.image_endpoints import EndpointCaptioner  # noqa: PLC0415
@@ -292,11 +270,11 @@ def _native(settings: Settings) -> NativeGenerator | None:
         return None
     from app.llm.self_rag_model import NativeGenerator  # noqa: PLC0415
 
-    key = settings.native_api_key.get_secret_value()
+    _, model, url = model_address(settings.native_model)
     return NativeGenerator(
-        settings.native_base_url,
-        key,
-        settings.native_model,
+        url,
+        settings.native_api_key.get_secret_value(),
+        model,
         max_tokens=settings.max_output_tokens,
         has_fallback=bool(settings.fallback_model),
     )
@@ -311,16 +289,17 @@ def _web_search(settings: Settings) -> FetchingWebSearch | None:
 
 @through_proxies()
 def _engine(settings: Settings) -> engines.SearchEngine | None:
-    match settings.search:
+    name, where = search_engine(settings.search)
+    match name:
         case "tavily":
             key = settings.tavily_api_key.get_secret_value()
-            return engines.TavilySearch(key, base_url=settings.tavily_base_url)
+            return engines.TavilySearch(key, base_url=where or engines.TAVILY_URL)
         case "wikipedia":
-            return engines.WikipediaSearch(settings.wikipedia_api_url)
+            return engines.WikipediaSearch(where or engines.WIKIPEDIA_URL)
         case "searxng":
-            return engines.SearxngSearch(settings.searxng_url)
-        case "fixture" if settings.search_fixture is not None:
-            return engines.FixtureSearch(settings.search_fixture)
+            return engines.SearxngSearch(where)
+        case "fixture":
+            return engines.FixtureSearch(Path(where))
         case _:
             return None
 
@@ -434,8 +413,7 @@ class GradedApart:
 
 
 def asks_chat(settings: Settings) -> bool:
-    writes = settings.generator in ("openai", "langchain")
-    return writes or settings.critic == "llm" or settings.grader in MODES
+    return settings.generator == "chat" or settings.critic == "llm" or settings.grader in MODES
 
 
 def chosen_grader(

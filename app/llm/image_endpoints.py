@@ -1,16 +1,21 @@
 """Image models behind OpenAI-compatible endpoints: one makes images, one says what they show."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import openai
 
-from app.llm.chat import EndpointChat
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint
 from graphs.errors import GeneratorFailed, InvalidImage, RequestRefused
 from graphs.generation.prompts import describing_messages
 from graphs.types import Image, Language, Usage
+
+if TYPE_CHECKING:
+    from app.llm.chat import EndpointChat
+    from app.llm.provider_chat import ProviderChat
 
 TIMEOUT_S = 60.0
 MAX_CONCURRENT = 4
@@ -89,7 +94,7 @@ class EndpointImageMaker:
 class EndpointCaptioner:
     """`ports.Captioner`: a chat model that takes images."""
 
-    def __init__(self, chat: EndpointChat) -> None:
+    def __init__(self, chat: EndpointChat | ProviderChat) -> None:
         self._chat, self.name = chat, chat.model_name
 
     async def describe(self, image: str, question: str, language: Language) -> tuple[str, Usage]:

@@ -148,6 +148,7 @@ def provider_chat(
     max_tokens: int = MAX_OUTPUT_TOKENS,
     timeout_s: float = 60.0,
     max_concurrent: int = 8,
+    kind: str = "chat",
     has_fallback: bool = False,
 ) -> ProviderChat:
     """A chat model by `provider:model`; raises StartFailed where it cannot be made.
@@ -160,13 +161,13 @@ def provider_chat(
     try:
         model = init_chat_model(name, **given)
     except ImportError as error:
-        raise StartFailed(f"SELFCRAG_CHAT_MODEL {name}: {error}") from None
+        raise StartFailed(f"chat model {name}: {error}") from None
     except ValidationError as error:
-        raise StartFailed(f"SELFCRAG_CHAT_MODEL {name}: {wrong_fields(error)}") from None
+        raise StartFailed(f"chat model {name}: {wrong_fields(error)}") from None
     # What packages of others raise of a provider they do not know, or a key they miss.
     except Exception as error:  # noqa: BLE001
         why = redact(str(error).strip().split("\n\n")[0])
-        raise StartFailed(f"SELFCRAG_CHAT_MODEL {name}: {why}") from None
+        raise StartFailed(f"chat model {name}: {why}") from None
     provider, _, bare = name.partition(":")
     return ProviderChat(
         model=model,
@@ -176,7 +177,7 @@ def provider_chat(
             bare or name,
             timeout_s=timeout_s,
             max_concurrent=max_concurrent,
-            kind="chat",
+            kind=kind,
             has_fallback=has_fallback,
         ),
     )

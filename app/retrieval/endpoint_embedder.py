@@ -147,7 +147,7 @@ class EndpointEmbedder:
         if vectors.shape != expected or not np.isfinite(vectors).all():
             raise EmbedderFailed(
                 f"{self.name} gave vectors of the shape {vectors.shape} where {expected} was asked"
-                " for; check SELFCRAG_EMBEDDER_MODEL and SELFCRAG_EMBEDDER_DIMENSIONS"
+                " for; check SELFCRAG_EMBEDDER and SELFCRAG_EMBEDDER_DIMENSIONS"
             )
         return vectors
 

@@ -17,6 +17,8 @@ from graphs.errors import SearchFailed
 from graphs.text.model_output import printable, whole_characters
 
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
+TAVILY_URL = "https://api.tavily.com"
+WIKIPEDIA_URL = "https://{language}.wikipedia.org/w/api.php"
 SEARCH_TIMEOUT_S = 8.0
 CONNECT_TIMEOUT_S = 3.0
 MAX_REPLY_BYTES = 8_000_000
@@ -172,7 +174,7 @@ class WikipediaSearch(HttpSearch):
 
     provider = "Wikipedia"
 
-    def __init__(self, api_url: str = "https://{language}.wikipedia.org/w/api.php") -> None:
+    def __init__(self, api_url: str = WIKIPEDIA_URL) -> None:
         super().__init__(api_url)
 
     def _address(self, query: str) -> str:
@@ -243,7 +245,7 @@ class TavilySearch(HttpSearch):
 
     provider = "Tavily"
 
-    def __init__(self, api_key: str, *, base_url: str = "https://api.tavily.com") -> None:
+    def __init__(self, api_key: str, *, base_url: str = TAVILY_URL) -> None:
         if not (key := api_key.strip()):
             raise ValueError("Tavily needs an API key.")
         from tavily import AsyncTavilyClient  # noqa: PLC0415 -- for those who search by it

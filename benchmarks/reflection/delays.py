@@ -182,8 +182,7 @@ async def _with_critic(
 ) -> list[Figures]:
     watch, found = Watch(), dict[str, list[Figures]]()
     with DelayedEndpoint() as llm:
-        chat = {"generator": "openai", "openai_base_url": llm.base_url, "openai_model": MODEL,
-                "openai_api_key": "none"}  # fmt: skip
+        chat = {"generator": "chat", "chat_model": f"openai:{MODEL}@{llm.base_url}"}
         async with (
             evaluator_here() as evaluator,  # a score known already would cost nothing
             asker(

@@ -175,15 +175,15 @@ def _each(options: Mapping[str, Any], *systems: str) -> tuple[Arm, ...]:
 
 
 NEEDS: Mapping[str, tuple[str, str]] = MappingProxyType({
-    "chat": ("openai_base_url", "SELFCRAG_OPENAI_BASE_URL=… SELFCRAG_OPENAI_MODEL=…"),
-    "native": ("native_base_url", "SELFCRAG_NATIVE_BASE_URL=… SELFCRAG_NATIVE_MODEL=…"),
+    "chat": ("chat_model", "SELFCRAG_CHAT_MODEL=…"),
+    "native": ("native_model", "SELFCRAG_NATIVE_MODEL=…"),
     "reranker": ("evaluator_reranker", "SELFCRAG_EVALUATOR_RERANKER=…"),
     "compressor": ("evaluator_compressor", "SELFCRAG_EVALUATOR_COMPRESSOR=…"),
 })  # fmt: skip
 """What an arm may need: the setting that brings it, and how the command sets it."""
 
 QUALITY = ("matched", "published", "token_f1", "abstained")
-WITH_CHAT = {"generator": "openai"}
+WITH_CHAT = {"generator": "chat"}
 WITH_NATIVE = {"generator": "native", "critic": "native"}
 CUT_ANYHOW = (
     "The extractive generator cuts ungraded knowledge into strips and grades them itself, so that"

@@ -133,7 +133,7 @@ def as_passage(evidence: Evidence, n: int) -> Passage:
 async def record_web(
     found: BenchmarkSet, base: HybridRetriever, file: Path, seed: int
 ) -> "RecordedWeb":
-    """Result pages for each question and its keywords, in the format of `SELFCRAG_SEARCH=fixture`.
+    """Result pages for each question and its keywords, in the format of the search `fixture`.
 
     A page that holds a gold answer is missed with the probability WEB_MISSES.
     """

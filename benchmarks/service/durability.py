@@ -70,8 +70,8 @@ class Service:
     def __init__(self, folder: Path, model: OpenAIServer, **settings: object) -> None:
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         given = {
-            **{"data_dir": folder, "search": "off", "generator": "openai", "port": port},
-            **{"openai_base_url": model.base_url, "openai_model": MODEL, "log_level": "warning"},
+            **{"data_dir": folder, "search": "off", "generator": "chat", "port": port},
+            **{"chat_model": f"openai:{MODEL}@{model.base_url}", "log_level": "warning"},
             **settings,
         }
         environment = {f"SELFCRAG_{name}".upper(): str(value) for name, value in given.items()}

@@ -102,14 +102,11 @@ def dependencies() -> Iterator[list[Dependency]]:
         to_chat, to_worker, to_embeddings, to_engine, to_pages, to_native = proxies
         pages.url = to_pages.url  # where results say that pages stand
         embedder = {
-            "embedder": "openai",
-            "embedder_base_url": f"{to_embeddings.url}/v1",
-            "embedder_model": EMBEDDINGS_MODEL,
+            "embedder": f"openai:{EMBEDDINGS_MODEL}@{to_embeddings.url}/v1",
             "embedder_key": OPENAI_KEY,
         }
         search = {
-            "search": "searxng",
-            "searxng_url": to_engine.url,
+            "search": f"searxng@{to_engine.url}",
             "fetch_allowed_hosts": to_pages.address,
         }
         handbook = _ingested(folder / "static", {})
@@ -119,10 +116,9 @@ def dependencies() -> Iterator[list[Dependency]]:
                 "language model",
                 "generator",
                 {
-                    "generator": "openai",
-                    "openai_base_url": f"{to_chat.url}/v1",
-                    "openai_model": MODEL,
-                    "openai_api_key": OPENAI_KEY,
+                    "generator": "chat",
+                    "chat_model": f"openai:{MODEL}@{to_chat.url}/v1",
+                    "chat_api_key": OPENAI_KEY,
                 },
                 to_chat,
                 handbook,
@@ -150,8 +146,7 @@ def dependencies() -> Iterator[list[Dependency]]:
                 "generator",
                 {
                     "generator": "native",
-                    "native_base_url": f"{to_native.url}/v1",
-                    "native_model": NATIVE_MODEL,
+                    "native_model": f"openai:{NATIVE_MODEL}@{to_native.url}/v1",
                     "native_api_key": OPENAI_KEY,
                 },
                 to_native,

@@ -156,7 +156,7 @@ def llama_index_python(tmp_path_factory: pytest.TempPathFactory, worker_id: str)
 
 ROOT = Path(__file__).resolve().parents[2]
 # A port nobody listens on: Wikipedia cannot be reached.
-NOWHERE = "http://127.0.0.1:9/w/api.php"
+NOWHERE = "wikipedia@http://127.0.0.1:9/w/api.php"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -170,7 +170,7 @@ async def handbook(
         retriever = await loaded.open_retriever(data)
         report = await ingest([Path("docs")], retriever.index, retriever.segmenter)
     assert len(report.added) >= 16
-    app = create_app(Settings(_env_file=None, data_dir=data, wikipedia_api_url=NOWHERE))
+    app = create_app(Settings(_env_file=None, data_dir=data, search=NOWHERE))
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(

@@ -137,15 +137,12 @@ async def test_the_settings_choose_one(
     settings = Settings(
         _env_file=None,
         data_dir=data_dir,
-        search="fixture",
-        search_fixture=fixture,
+        search=f"fixture@{fixture}",
         generator="native",
-        native_base_url=reflective_server.base_url,
+        native_model=f"openai:{NATIVE_MODEL}@{reflective_server.base_url}",
         native_api_key=OPENAI_KEY,
-        native_model=NATIVE_MODEL,
-        fallback_base_url=second_server.base_url,
+        fallback_model=f"openai:{MODEL}@{second_server.base_url}",
         fallback_api_key=OPENAI_KEY,
-        fallback_model=MODEL,
     )
     strip = Strip("s1", "d1", "A lighthouse warns ships.", "L", "a.md", "internal", (0, 0))
     request = DraftRequest("What does it do?", [], [strip], floor=0.0, language="en")

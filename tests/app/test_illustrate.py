@@ -144,9 +144,8 @@ def illustrator(
     """The service with both models and one stored picture."""
     settings = Settings(
         _env_file=None, data_dir=tmp_path_factory.mktemp("models"), search="off",
-        image_maker="openai", image_maker_base_url=models.base_url, image_maker_key="k",
-        image_maker_model="painter", captioner="openai", captioner_base_url=models.base_url,
-        captioner_key="k", captioner_model="viewer",
+        image_maker=f"openai:painter@{models.base_url}", image_maker_key="k",
+        captioner=f"openai:viewer@{models.base_url}", captioner_key="k",
     )  # fmt: skip
     with Serving(create_app(settings)) as serving:
         files = [("files", ("A brass valve.png", encoded(drawn(1))))]

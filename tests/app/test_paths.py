@@ -30,7 +30,7 @@ MIXED = {
     "zh": "乌木城的红塔高多少米？灯塔的光为什么在三十公里以外也能看见？",
 }
 WRONG_KEY = "sk-wrong-and-secret-0815"
-WRONG_KEYS = {"openai_api_key": WRONG_KEY, "tavily_api_key": WRONG_KEY}
+WRONG_KEYS = {"chat_api_key": WRONG_KEY, "tavily_api_key": WRONG_KEY}
 
 
 class World:
@@ -49,14 +49,12 @@ class World:
         if name not in self._serving:
             settings: dict[str, Any] = {
                 "data_dir": self._data_dir,
-                "search": "tavily",
+                "search": f"tavily@{self._tavily.url}",
                 "tavily_api_key": TAVILY_KEY,
-                "tavily_base_url": self._tavily.url,
                 "fetch_allowed_hosts": (self._pages.address,),
-                "generator": "openai",
-                "openai_api_key": OPENAI_KEY,
-                "openai_base_url": self._openai.base_url,
-                "openai_model": MODEL,
+                "generator": "chat",
+                "chat_model": f"openai:{MODEL}@{self._openai.base_url}",
+                "chat_api_key": OPENAI_KEY,
                 **changed,
             }
             app = create_app(Settings(_env_file=None, **settings))
@@ -91,7 +89,7 @@ def components(answer: dict[str, Any]) -> list[str]:
     ("question", "slug", "keyword", "said"),
     [(BASALT, "basalt", "basalt", "six sides"), (TEA, "chaye", "普洱茶", "云南")],
 )
-@pytest.mark.parametrize("generator", ["openai", "extractive"])
+@pytest.mark.parametrize("generator", ["chat", "extractive"])
 def test_incorrect_is_answered_from_the_web(
     world: World,
     tavily: TavilyServer,
@@ -120,7 +118,7 @@ def test_incorrect_is_answered_from_the_web(
     assert said in answer["answer"]
     assert {c["source"] for c in answer["citations"]} == {pages.page_url(slug)}
     assert {c["origin"] for c in answer["citations"]} == {"web"}
-    if generator == "openai":
+    if generator == "chat":
         rewriting, answering = openai_server.prompts
         assert question in rewriting
         assert question in answering
@@ -137,8 +135,8 @@ def test_incorrect_is_answered_from_the_web(
 @pytest.mark.parametrize(
     ("question", "said", "workflow", "generator"),
     [
-        (BASALT, "six sides", "self_rag", "openai"),
-        (TEA, "云南", "self_crag", "openai"),
+        (BASALT, "six sides", "self_rag", "chat"),
+        (TEA, "云南", "self_crag", "chat"),
         (TEA, "云南", "self_rag", "extractive"),
         (BASALT, "six sides", "self_crag", "extractive"),
     ],
@@ -227,7 +225,8 @@ def test_a_refused_chat_key_leaves_an_extracted_answer(
 def test_two_parts_may_fail_at_once(world: World, pages: PageServer, tavily: TavilyServer) -> None:
     """No chat endpoint, and hosts of this network, which are not read unless allowed."""
     port = free_port()
-    serving = world.serving(openai_base_url=f"http://127.0.0.1:{port}/v1", fetch_allowed_hosts=())
+    nobody = f"openai:{MODEL}@http://127.0.0.1:{port}/v1"
+    serving = world.serving(chat_model=nobody, fetch_allowed_hosts=())
     answer = serving.ask(BASALT, workflow="crag", options={"strip_floor": -20.0, "lower": -1.0})
     reasons = {entry["component"]: entry["reason"] for entry in answer["degraded"]}
 

@@ -41,9 +41,8 @@ def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: P
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         process = start(
             *("selfcrag", "serve"),
-            **{"data_dir": data_dir, "search": "off", "port": port, "generator": "openai"},
-            openai_api_key="none",
-            openai_base_url=endpoint,
+            **{"data_dir": data_dir, "search": "off", "port": port, "generator": "chat"},
+            chat_model=f"openai:m@{endpoint}",
             shutdown_grace_s=2,
         ).wait_for(f"http://127.0.0.1:{port}/health/ready")
         body = {"question": ENGLISH, "stream": True}

@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 import typer
-from pydantic import SecretStr
+from pydantic import AfterValidator, SecretStr
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -71,6 +71,9 @@ class Canaries:
         place = f"canary:{password}@127.0.0.1:{self._port}"
         return f"{scheme}://{place}{path}?api_key={token}"
 
+    def model(self, name: str, scheme: str = "http") -> str:
+        return f"openai:m@{self.address(name, scheme)}"
+
     def found_in(self, text: str) -> list[str]:
         return [secret for secret in self.secrets if secret in text]
 
@@ -109,24 +112,17 @@ def logged() -> Iterator[io.StringIO]:
 
 def settings_of(canaries: Canaries, data_dir: Path, search: str) -> Settings:
     chosen: dict[str, Any] = {
-        "generator": "openai", "critic": "llm", "openai_api_key": canaries.secret("openai"),
-        "openai_base_url": canaries.address("openai"),
-        "fallback_model": "second", "fallback_api_key": canaries.secret("fallback"),
-        "fallback_base_url": canaries.address("fallback"),
-        "chat_api_key": canaries.secret("chat"), "chat_base_url": canaries.address("chat"),
-        "image_maker": "openai", "image_maker_key": canaries.secret("maker"),
-        "image_maker_base_url": canaries.address("maker"),
-        "captioner": "openai", "captioner_model": "seer",
-        "captioner_key": canaries.secret("captioner"),
-        "captioner_base_url": canaries.address("captioner"),
-        "native_api_key": canaries.secret("native"), "native_base_url": canaries.address("native"),
-        "embedder": "openai", "embedder_model": "m", "embedder_dimensions": 256,
+        "generator": "chat", "critic": "llm", "openai_api_key": canaries.secret("openai"),
+        "chat_model": canaries.model("chat"), "chat_api_key": canaries.secret("chat"),
+        "fallback_model": canaries.model("fallback"),
+        "fallback_api_key": canaries.secret("fallback"),
+        "image_maker": canaries.model("maker"), "image_maker_key": canaries.secret("maker"),
+        "captioner": canaries.model("captioner"), "captioner_key": canaries.secret("captioner"),
+        "native_model": canaries.model("native"), "native_api_key": canaries.secret("native"),
+        "embedder": canaries.model("embedder"), "embedder_dimensions": 256,
         "embedder_key": canaries.secret("embedder"),
-        "embedder_base_url": canaries.address("embedder"),
-        "search": search, "tavily_api_key": canaries.secret("tavily"),
-        "tavily_base_url": canaries.address("tavily"),
-        "searxng_url": canaries.address("searxng"),
-        "wikipedia_api_url": canaries.address("wikipedia"),
+        "search": f"{search}@{canaries.address(search)}",
+        "tavily_api_key": canaries.secret("tavily"),
         "index_token": f"canary:{canaries.secret('index')}",
         "database_url": f"sqlite:///{data_dir}/own.db?timeout=5",
     }  # fmt: skip
@@ -144,6 +140,12 @@ def test_the_canaries_are_in_every_setting_that_may_hold_a_secret(
         name
         for name, value in chosen.items()
         if isinstance(value, SecretStr) or name.endswith(("_url", "_endpoint", "_key", "_token"))
+    }
+    # Those of models and the search hold an address behind an at sign, which is checked.
+    may |= {
+        name
+        for name, field in Settings.model_fields.items()
+        if any(isinstance(it, AfterValidator) for it in field.metadata)
     }
     held = {name for name in may if canaries.found_in(_plain(chosen[name]))}
 
@@ -200,10 +202,11 @@ def test_no_secret_is_told_when_everything_fails(
     [
         ("database_url", "postgresql", {}),
         ("worker_url", "http", {}),
-        ("native_base_url", "http", {"generator": "native"}),
-        ("embedder_base_url", "http", {"embedder": "openai", "embedder_model": "m"}),
+        ("native_model", "http", {"generator": "native"}),
+        ("embedder", "http", {}),
         ("index_url", "http", {}),
-        ("openai_base_url", "nonsense", {"generator": "openai"}),
+        ("chat_model", "httpnonsense", {"generator": "chat"}),
+        ("chat_model", "nonsense", {"generator": "chat"}),
     ],
 )
 @pytest.mark.usefixtures("clean_environment")
@@ -211,9 +214,10 @@ def test_no_command_tells_a_secret(
     canaries: Canaries, logged: io.StringIO, tmp_path: Path, setting: str, scheme: str, more: Any
 ) -> None:
     key = canaries.secret("key")
-    keys = dict.fromkeys(("openai_api_key", "native_api_key", "embedder_key"), key)
+    keys = dict.fromkeys(("chat_api_key", "native_api_key", "embedder_key"), key)
     chosen = {"data_dir": str(tmp_path), "search": "off", "index_token": f"canary:{key}", **keys}
-    chosen |= {setting: canaries.address(setting, scheme), **more}
+    made = canaries.address if setting.endswith("_url") else canaries.model
+    chosen |= {setting: made(setting, scheme), **more}
     env = {f"SELFCRAG_{name}".upper(): value for name, value in chosen.items()}
     (tmp_path / "a.md").write_text("# A\n\nWords.\n", "utf-8")
 

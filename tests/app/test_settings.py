@@ -12,7 +12,7 @@ from app.cli.main import cli
 from app.composition import services
 from app.composition.services import asks_chat, open_services
 from app.errors import StartFailed
-from app.settings import Settings, StateSettings, load_settings
+from app.settings import Settings, StateSettings, load_settings, model_address
 
 SECRET = "sk-very-secret-4711"
 
@@ -47,15 +47,14 @@ def test_keys_alone_switch_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "wanted"),
     [
-        ("SELFCRAG_GENERATOR", "openai", "OPENAI_API_KEY"),
-        ("SELFCRAG_GENERATOR", "native", "SELFCRAG_NATIVE_BASE_URL"),
-        ("SELFCRAG_CRITIC", "llm", "OPENAI_API_KEY"),
+        ("SELFCRAG_GENERATOR", "chat", "SELFCRAG_CHAT_MODEL"),
+        ("SELFCRAG_GENERATOR", "native", "SELFCRAG_NATIVE_MODEL"),
+        ("SELFCRAG_CRITIC", "llm", "SELFCRAG_CHAT_MODEL"),
         ("SELFCRAG_CRITIC", "native", "SELFCRAG_GENERATOR=native"),
-        ("SELFCRAG_GRADER", "llm_few_shot", "OPENAI_API_KEY"),
-        ("SELFCRAG_FALLBACK_MODEL", "small", "SELFCRAG_FALLBACK_API_KEY"),
+        ("SELFCRAG_GRADER", "llm_few_shot", "SELFCRAG_CHAT_MODEL"),
         ("SELFCRAG_SEARCH", "tavily", "TAVILY_API_KEY"),
-        ("SELFCRAG_SEARCH", "searxng", "SELFCRAG_SEARXNG_URL"),
-        ("SELFCRAG_SEARCH", "fixture", "SELFCRAG_SEARCH_FIXTURE"),
+        ("SELFCRAG_SEARCH", "searxng", "searxng@http://127.0.0.1:8080"),
+        ("SELFCRAG_SEARCH", "fixture", "fixture@results.json"),
     ],
 )
 def test_a_provider_without_what_it_needs_is_one_clear_line(
@@ -73,7 +72,7 @@ def test_a_provider_without_what_it_needs_is_one_clear_line(
 @pytest.mark.parametrize(
     ("words", "name", "value", "wanted"),
     [
-        (("keys", "list"), "SELFCRAG_EMBEDDER", "openai", "needs SELFCRAG_EMBEDDER_MODEL"),
+        (("keys", "list"), "SELFCRAG_EMBEDDER", "openai:m", "needs SELFCRAG_EMBEDDER_KEY"),
         (("ingest", "一.md"), "SELFCRAG_CHUNK_TOKENS", "abc", "SELFCRAG_CHUNK_TOKENS: Input"),
     ],
 )
@@ -122,7 +121,7 @@ def test_a_misspelt_setting_is_told_with_the_nearest(
 ) -> None:
     text = "SELFCRAG_SERCH=off\nSELFCRAG_EVALUATOR_THREADS=1\nOTHERS=9\nSELFCRAG_HOST=1.2.3.4\n"
     (bare / ".env").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", SECRET)
     monkeypatch.setenv("SELFCRAG_QQQQ", SECRET)
     told = CliRunner().invoke(cli, ["serve"]).stderr.splitlines()
 
@@ -139,68 +138,119 @@ def test_a_wrong_setting_told_raw_holds_no_password(
     monkeypatch: pytest.MonkeyPatch, kind: type[StateSettings]
 ) -> None:
     monkeypatch.setenv("SELFCRAG_DATABASE_URL", f"postgresql://u:{SECRET}@127.0.0.1:1/x")
-    monkeypatch.setenv("SELFCRAG_EMBEDDER", "openai")
+    monkeypatch.setenv("SELFCRAG_EMBEDDER", "openai:m")
     with pytest.raises(ValidationError) as refused:
         kind()
     assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("address", "needs_key"),
+    ("model", "needs_key"),
     [
-        ("http://127.0.0.1:11434/v1", False),
-        ("http://localhost:8080/v1", False),
-        ("http://[::1]:8080/v1", False),
-        ("http://192.168.1.7/v1", False),
-        ("http://vllm:8000/v1", False),
-        ("http://gpu.local/v1", False),
-        ("https://api.example.com/v1", True),
-        ("https://8.8.8.8/v1", True),
-        ("", True),
+        ("openai:m@http://127.0.0.1:11434/v1", False),
+        ("openai:m@http://localhost:8080/v1", False),
+        ("openai:m@http://[::1]:8080/v1", False),
+        ("openai:m@http://192.168.1.7/v1", False),
+        ("openai:m@http://vllm:8000/v1", False),
+        ("openai:m@http://gpu.local/v1", False),
+        ("openai:m@https://api.example.com/v1", True),
+        ("openai:m@https://8.8.8.8/v1", True),
+        ("openai:m", True),
+        ("anthropic:m", False),  # its package looks for its key
     ],
 )
 def test_a_server_of_one_s_own_needs_no_key(
-    monkeypatch: pytest.MonkeyPatch, address: str, needs_key: bool
+    monkeypatch: pytest.MonkeyPatch, model: str, needs_key: bool
 ) -> None:
     for name, value in (
-        ("GENERATOR", "openai"),
+        ("GENERATOR", "chat"),
         ("CRITIC", "llm"),
-        ("FALLBACK_MODEL", "small"),
-        ("OPENAI_BASE_URL", address),
-        ("FALLBACK_BASE_URL", address),
+        ("CHAT_MODEL", model),
+        ("FALLBACK_MODEL", model),
     ):
         monkeypatch.setenv(f"SELFCRAG_{name}", value)
     if needs_key:
-        with pytest.raises(StartFailed, match="needs SELFCRAG_OPENAI_API_KEY"):
+        with pytest.raises(StartFailed, match="CHAT_MODEL needs SELFCRAG_CHAT_API_KEY or OPENAI_"):
             load_settings(Settings)
-        monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", SECRET)
-        with pytest.raises(StartFailed, match="needs SELFCRAG_FALLBACK_API_KEY"):
+        monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", SECRET)
+        with pytest.raises(StartFailed, match=r"^SELFCRAG_FALLBACK_MODEL needs SELFCRAG_FALL"):
             load_settings(Settings)
     else:
-        assert load_settings(Settings).generator == "openai"
+        assert load_settings(Settings).generator == "chat"
 
 
-@pytest.mark.parametrize("name", ["gpt-4.1", "openai:", ":gpt", "openai: gpt 4"])
-def test_a_wrong_name_of_a_chat_model_is_told_in_words(
-    monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("openai:qwen3:8b@http://127.0.0.1:1/v1", ("openai", "qwen3:8b", "http://127.0.0.1:1/v1")),
+        ("openai:m@https://u:p@gpu/v1", ("openai", "m", "https://u:p@gpu/v1")),
+        ("openai:gpt-4.1-mini", ("openai", "gpt-4.1-mini", "https://api.openai.com/v1")),
+        ("vertex:claude@20240229", ("vertex", "claude@20240229", "")),
+    ],
+)
+def test_a_model_is_a_provider_a_name_and_an_address(value: str, named: tuple[str, ...]) -> None:
+    assert model_address(value) == named
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        *(
+            ("CHAT_MODEL", value, "provider:model@url is expected, without blanks, such as openai:")
+            for value in (
+                *("gpt-4.1", "openai:", ":gpt", "openai: gpt 4"),
+                f"qwen3@http://u:{SECRET}@127.0.0.1:11434/v1",
+                f"openai:qwen3@u:{SECRET}@127.0.0.1:11434/v1",
+            )
+        ),
+        ("GENERATOR", "openai", "'extractive', 'chat' or 'native'"),
+        ("NATIVE_MODEL", f"anthropic:m@http://{SECRET}", "openai:model@url is expected"),
+        ("FALLBACK_MODEL", "small", "provider:model@url is expected"),
+        ("EMBEDDER", "openai", "static or e5 or worker or openai:model@url is expected"),
+        ("IMAGE_MAKER", "openai", "off or openai:model@url is expected"),
+        ("CAPTIONER", "openai", "off or provider:model@url is expected"),
+    ],
+)
+def test_a_value_of_another_form_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
 ) -> None:
-    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", name)
+    """So are those of earlier versions."""
+    monkeypatch.setenv(f"SELFCRAG_{name}", value)
     with pytest.raises(StartFailed) as failed:
         load_settings(Settings)
-    assert "a provider and a model are expected" in str(failed.value)
-    assert "such as anthropic:claude-sonnet-4-5" in str(failed.value)
+
+    assert str(failed.value).startswith(f"SELFCRAG_{name}: ")
+    assert expected in str(failed.value)
+    assert SECRET not in str(failed.value)
     assert "^" not in str(failed.value)
+
+
+def test_a_setting_of_an_earlier_version_stops_the_start(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left out, another address would be asked."""
+    (bare / ".env").write_text("SELFCRAG_SEARXNG_URL=http://intranet\n", encoding="utf-8")
+    monkeypatch.setenv("SELFCRAG_OPENAI_BASE_URL", f"http://u:{SECRET}@127.0.0.1:1/v1")
+    monkeypatch.setenv("SELFCRAG_EMBEDDER_MODEL", "")
+    with pytest.raises(StartFailed) as failed:
+        load_settings(StateSettings)
+
+    openai, searxng = str(failed.value).split("; ")
+    assert openai.startswith("SELFCRAG_OPENAI_BASE_URL is a part of SELFCRAG_CHAT_MODEL now")
+    assert searxng.startswith("SELFCRAG_SEARXNG_URL is a part of SELFCRAG_SEARCH now")
+    assert SECRET not in str(failed.value)
 
 
 @pytest.mark.parametrize("prefix", ["", "SELFCRAG_"])
 def test_a_provider_is_chosen_with_its_key(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
-    monkeypatch.setenv("SELFCRAG_GENERATOR", "openai")
+    monkeypatch.setenv("SELFCRAG_GENERATOR", "chat")
+    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", "openai:m")
     monkeypatch.setenv("SELFCRAG_SEARCH", "tavily")
-    monkeypatch.setenv(f"{prefix}OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("SELFCRAG_CHAT_API_KEY" if prefix else "OPENAI_API_KEY", SECRET)
     monkeypatch.setenv(f"{prefix}TAVILY_API_KEY", SECRET)
     settings = load_settings(Settings)
 
-    assert settings.openai_api_key.get_secret_value() == SECRET
+    assert settings.chat_key.get_secret_value() == SECRET
     assert settings.tavily_api_key.get_secret_value() == SECRET
     assert SECRET not in repr(settings)
 
@@ -208,29 +258,35 @@ def test_a_provider_is_chosen_with_its_key(monkeypatch: pytest.MonkeyPatch, pref
 def test_the_evaluator_s_thresholds_are_not_for_a_language_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", "acme:m")
     monkeypatch.setenv("SELFCRAG_GRADER", "llm_direct")
     monkeypatch.setenv("SELFCRAG_THRESHOLDS", "popqa")
     with pytest.raises(StartFailed, match="thresholds popqa are the evaluator's"):
         load_settings(Settings)
 
 
-def test_our_own_key_comes_before_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "general")
-    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "own")
-    assert load_settings(Settings).openai_api_key.get_secret_value() == "own"
+@pytest.mark.parametrize(("model", "key"), [("openai:m", "openai's"), ("anthropic:m", "")])
+def test_the_key_of_openai_is_for_no_other_provider(
+    monkeypatch: pytest.MonkeyPatch, model: str, key: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", model)
+    monkeypatch.setenv("OPENAI_API_KEY", "openai's")
+    assert load_settings(Settings).chat_key.get_secret_value() == key
+
+    monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", "own")
+    assert load_settings(Settings).chat_key.get_secret_value() == "own"
 
 
 def test_an_empty_key_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFCRAG_GENERATOR", "openai")
-    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "")
-    with pytest.raises(StartFailed, match="OPENAI_API_KEY"):
+    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", "openai:m")
+    monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", "")
+    with pytest.raises(StartFailed, match="SELFCRAG_CHAT_API_KEY"):
         load_settings(Settings)
 
 
 def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_PORT", "")
-    monkeypatch.setenv("SELFCRAG_SEARCH_FIXTURE", "")
+    monkeypatch.setenv("SELFCRAG_SEARCH", "")
     assert load_settings(Settings) == Settings(_env_file=None)
 
 
@@ -245,7 +301,7 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SELFCRAG_GRADER", "oracle"),
         ("SELFCRAG_SEARCH", "altavista"),
         ("SELFCRAG_THRESHOLDS", "guessed"),
-        ("SELFCRAG_OPENAI_TEMPERATURE", "hot"),
+        ("SELFCRAG_CHAT_TEMPERATURE", "hot"),
         ("SELFCRAG_MAX_RUNS", "0"),
         ("SELFCRAG_UPLOAD_MAX_BYTES", "20000001"),
     ],
@@ -253,7 +309,7 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bad_value_is_named_without_being_printed(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", SECRET)
     monkeypatch.setenv(name, value)
     with pytest.raises(StartFailed) as failed:
         load_settings(Settings)
@@ -297,15 +353,14 @@ def test_the_env_file_is_read_and_the_environment_comes_first(
         ("SELFCRAG_WORKER_URL", "http://127.0.0.1:9,http://127.0.0.1:9", "127.0.0.1:9"),
         ("SELFCRAG_WORKER_URL", "no-address", "no-address"),
         ("SELFCRAG_WORKER_URL", "http://gpu:port", "http://gpu:port is not an address"),
-        ("SELFCRAG_SEARCH_FIXTURE", "/nowhere.json", "/nowhere.json"),
+        ("SELFCRAG_SEARCH", "fixture@/nowhere.json", "/nowhere.json"),
         ("ALL_PROXY", "socks5://127.0.0.1:9", "ALL_PROXY"),
     ],
 )
 async def test_parts_that_cannot_start_are_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
 ) -> None:
-    search = {"SELFCRAG_SEARCH_FIXTURE": "fixture", "ALL_PROXY": "wikipedia"}
-    monkeypatch.setenv("SELFCRAG_SEARCH", search.get(name, "off"))
+    monkeypatch.setenv("SELFCRAG_SEARCH", "wikipedia" if name == "ALL_PROXY" else "off")
     monkeypatch.setenv(name, value)
     with pytest.raises(StartFailed) as failed:
         async with open_services(load_settings(Settings)):
@@ -324,8 +379,8 @@ async def test_parts_that_cannot_start_are_told_in_one_line(
     [
         (services._engine, {"search": "wikipedia"}),
         (services._engine, {"search": "tavily", "tavily_api_key": SECRET}),
-        (services._engine, {"search": "searxng", "searxng_url": "http://127.0.0.1:9"}),
-        (services._chat, {"generator": "openai", "openai_api_key": SECRET}),
+        (services._engine, {"search": "searxng@http://127.0.0.1:9"}),
+        (services._chat, {"critic": "llm", "chat_model": "openai:m", "chat_api_key": SECRET}),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_told_in_one_line(

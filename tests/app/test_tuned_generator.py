@@ -65,11 +65,7 @@ def settings_for(server: CausalLMServer, data_dir: Path, generator: str) -> Sett
         search="off",
         generator=generator,
         critic="native" if generator == "native" else "evaluator",
-        **{
-            f"{generator}_base_url": server.base_url,
-            f"{generator}_model": server.model,
-            f"{generator}_api_key": "unused",
-        },
+        **{f"{generator}_model": f"openai:{server.model}@{server.base_url}"},
     )
 
 
@@ -80,7 +76,7 @@ def test_the_tuned_model_answers_as_chat_endpoint(
 ) -> None:
     with (
         CausalLMServer(chat_model, form) as server,
-        Serving(create_app(settings_for(server, data_dir, "openai"))) as serving,
+        Serving(create_app(settings_for(server, data_dir, "chat"))) as serving,
     ):
         if stream:
             events = serving.stream(ENGLISH, workflow="crag", options={"web": "never"})

@@ -239,10 +239,9 @@ def test_a_language_model_fills_its_rows(
 ) -> None:
     blank = asked(tmp_path, "grader")["grader.md"].decode()
     assert "| language model, few-shot | |" in blank
-    assert "SELFCRAG_OPENAI_BASE_URL" in blank
+    assert "SELFCRAG_CHAT_MODEL" in blank
 
-    monkeypatch.setenv("SELFCRAG_OPENAI_BASE_URL", f"{openai_server.url}/v1")
-    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "key")
+    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", f"openai:m@{openai_server.base_url}")
     filled = json.loads(asked(tmp_path, "grader")["grader.json"])["sets"]["en"]["arms"]
     assert filled["language model, few-shot"]["matched"]["n"] == 2
 

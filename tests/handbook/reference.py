@@ -55,7 +55,7 @@ def settings() -> dict[str, list[Entry]]:
     kinds: list[type[BaseSettings]] = [Settings, EvaluatorSettings, ServeSettings]
     for kind in kinds + settings_of(load_extensions()):
         group = "replicas" if kind is ServeSettings else "worker"
-        for entry in _fields(kind, kind.model_config["env_prefix"]):
+        for entry in _fields(kind):
             groups[entry.schema.get("group", group)].append(entry)
     order = list(TEXTS["zh"]["settings"]["texts"]).index
     return {
@@ -78,9 +78,14 @@ def options() -> dict[str, list[Entry]]:
 def _fields(kind: type[BaseModel], prefix: str = "") -> Iterator[Entry]:
     for name, schema in kind.model_json_schema(by_alias=False)["properties"].items():
         default = kind.model_fields[name].get_default(call_default_factory=True)
-        is_setting = issubclass(kind, BaseSettings)
-        full = f"{prefix}{name}".upper() if is_setting else f"{prefix}{name}"
+        full = variable(kind, name) if issubclass(kind, BaseSettings) else f"{prefix}{name}"
         yield Entry(full, schema["description"], shown(default), schema)
+
+
+def variable(kind: type[BaseSettings], name: str) -> str:
+    """The name of a field in the environment; a single alias takes its place."""
+    alias = kind.model_fields[name].validation_alias
+    return alias if isinstance(alias, str) else f"{kind.model_config['env_prefix']}{name}".upper()
 
 
 def shown(default: object) -> str:
@@ -206,7 +211,7 @@ def env_example() -> str:
         parts.append(f"{f'# --- {title} ':-<78}\n")
         parts += [f"# {entry.text}\n#{entry.name}={entry.default}\n" for entry in entries]
     parts.append("# Used where the setting of the same name is empty:\n")
-    parts.append("#OPENAI_API_KEY=\n#TAVILY_API_KEY=\n")
+    parts.append("#TAVILY_API_KEY=\n")
     return "\n".join(parts)
 
 

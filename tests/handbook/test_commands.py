@@ -83,7 +83,7 @@ def ran(command: list[str], place: Path, env: dict[str, str]) -> str:
 
 
 def surroundings(state: Path, **settings: object) -> dict[str, str]:
-    env = environment(data_dir=state, search="off", openai_api_key="unused", **settings)
+    env = environment(data_dir=state, search="off", **settings)
     return {**env, "PATH": f"{BIN}:{env['PATH']}"}
 
 

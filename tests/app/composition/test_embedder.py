@@ -14,9 +14,7 @@ async def test_its_circuit_is_among_those_of_the_service(tmp_path: Path) -> None
             _env_file=None,
             data_dir=tmp_path,
             search="off",
-            embedder="openai",
-            embedder_base_url=server.base_url,
-            embedder_model=EMBEDDINGS_MODEL,
+            embedder=f"openai:{EMBEDDINGS_MODEL}@{server.base_url}",
             embedder_key=OPENAI_KEY,
         )
         async with open_services(settings) as services:

@@ -29,9 +29,8 @@ def settings_of(data_dir: Path, **changed: Any) -> Settings:
 @pytest.fixture
 def by_chat(critic_server: CriticServer) -> dict[str, Any]:
     return {
-        "openai_base_url": critic_server.base_url,
-        "openai_api_key": OPENAI_KEY,
-        "openai_model": MODEL,
+        "chat_model": f"openai:{MODEL}@{critic_server.base_url}",
+        "chat_api_key": OPENAI_KEY,
     }
 
 
@@ -39,9 +38,8 @@ def by_chat(critic_server: CriticServer) -> dict[str, Any]:
 def native(reflective_server: ReflectiveServer) -> dict[str, Any]:
     return {
         "generator": "native",
-        "native_base_url": reflective_server.base_url,
+        "native_model": f"openai:{NATIVE_MODEL}@{reflective_server.base_url}",
         "native_api_key": OPENAI_KEY,
-        "native_model": NATIVE_MODEL,
     }
 
 

@@ -7,6 +7,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 
 from app.cli import ingest as command
+from app.errors import StartFailed
 from app.ingest.pipeline import MAX_QUESTION_FAILURES, Questioner, ingest
 from app.retrieval.retriever import HybridRetriever
 from app.settings import StateSettings
@@ -53,32 +54,20 @@ async def test_a_failing_model_is_told_and_the_documents_are_in(
     assert (await retriever.retrieve("Where is the vase?", 5))[0].source == "docs/vase.md"
 
 
-@pytest.mark.parametrize("generator", ["openai", "langchain"])
-async def test_the_command_asks_the_chat_model_of_the_generator(
-    generator: str,
+async def test_the_command_asks_the_chat_model(
     docs: Path,
     openai_server: OpenAIServer,
     clean_environment: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    nowhere = "http://127.0.0.1:9/v1"
-    settings = {
-        "GENERATOR": generator,
-        "OPENAI_API_KEY": OPENAI_KEY,
-        "OPENAI_BASE_URL": openai_server.base_url if generator == "openai" else nowhere,
-        "OPENAI_MODEL": MODEL,
-    }
-    if generator == "langchain":
-        settings |= {
-            "CHAT_MODEL": f"openai:{MODEL}",
-            "CHAT_API_KEY": OPENAI_KEY,
-            "CHAT_BASE_URL": openai_server.base_url,
-        }
-    for name, value in settings.items():
-        monkeypatch.setenv(f"SELFCRAG_{name}", value)
     openai_server.says = "Which chronometer ticks?"
     state = StateSettings(_env_file=None, data_dir=docs.parent / "state", hypothetical_questions=1)
+    with pytest.raises(StartFailed, match="no chat model is chosen: set SELFCRAG_CHAT_MODEL"):
+        await command.ingest([str(docs / "clock.md")], state)
+
+    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", f"openai:{MODEL}@{openai_server.base_url}")
+    monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", OPENAI_KEY)
     await command.ingest([str(docs / "clock.md")], state)
     assert len(openai_server.requests) == 1
     assert "without hypothetical questions" not in capsys.readouterr().err

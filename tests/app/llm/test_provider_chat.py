@@ -1,23 +1,27 @@
 """A chat model of any provider: made by its name, asked through its own package, its errors."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_openai import ChatOpenAI
+from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
 from app.composition.services import open_services
 from app.errors import StartFailed
+from app.llm.chat import EndpointChat
 from app.llm.endpoint import Endpoint
 from app.llm.provider_chat import ProviderChat, provider_chat
 from app.settings import Settings
 from graphs.critics.llm import LlmCritic
 from graphs.errors import GeneratorFailed, RequestRefused
-from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
+from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer, refusal
 
 ASKED: list[BaseMessage] = [HumanMessage("Question: What does a lighthouse do?")]
 
@@ -138,39 +142,71 @@ def test_a_model_that_cannot_be_made_is_a_failed_start(name: str, words: str) ->
         provider_chat(name)
 
 
-def test_settings_that_do_not_fit_are_refused(clean_environment: None) -> None:
-    for chosen, words in (
-        ({"generator": "langchain"}, "generator langchain needs SELFCRAG_CHAT_MODEL"),
-        ({"chat_model": "no-provider"}, "chat_model"),
-        (
-            {"chat_model": "a:b", "generator": "openai", "openai_api_key": "k"},
-            "needs SELFCRAG_GENERATOR=langchain",
-        ),
-    ):
-        with pytest.raises(ValidationError, match=words):
-            Settings(_env_file=None, **chosen)  # type: ignore[arg-type]
-    assert Settings(_env_file=None, critic="llm", chat_model="a:b").critic == "llm"
+def test_a_fallback_needs_a_model_that_may_fail(clean_environment: None) -> None:
+    with pytest.raises(ValidationError, match="needs SELFCRAG_GENERATOR=chat or native"):
+        Settings(_env_file=None, fallback_model="acme:m")
+    Settings(_env_file=None, generator="chat", chat_model="acme:m", fallback_model="acme:m")
+
+
+class AzureServer(OpenAIServer):
+    """The models at Azure, to LangChain another provider: other paths, the key without Bearer."""
+
+    def routes(self) -> Sequence[BaseRoute]:
+        path = f"/openai/deployments/{MODEL}/chat/completions"
+        return [Route(path, self.completions, methods=["POST"])]
+
+    def _unauthorized(self, request: Request) -> Response | None:
+        is_known = request.headers.get("api-key") == OPENAI_KEY
+        return None if is_known else refusal(401, "Access denied.")
+
+
+@pytest.fixture
+def azure(monkeypatch: pytest.MonkeyPatch, clean_environment: None) -> Iterator[str]:
+    """A model of a provider that is not `openai`."""
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
+    with AzureServer() as server:
+        yield f"azure_openai:{MODEL}@{server.url}/openai"
+
+
+async def text_of(chat: object) -> str:
+    """Its reply; then its client is closed."""
+    assert isinstance(chat, ProviderChat)
+    reply = await chat.ainvoke(ASKED)
+    await cast("AzureChatOpenAI", chat.model).root_async_client.close()
+    return reply.text
 
 
 @pytest.mark.slow
-async def test_the_service_writes_and_judges_with_it(
-    server: OpenAIServer, tmp_path: Path, clean_environment: None
-) -> None:
+async def test_the_service_writes_and_judges_with_it(azure: str, tmp_path: Path) -> None:
     settings = Settings(
         _env_file=None,
         data_dir=tmp_path,
         search="off",
-        generator="langchain",
+        generator="chat",
         critic="llm",
-        chat_model=f"openai:{MODEL}",
+        chat_model=azure,
         chat_api_key=SecretStr(OPENAI_KEY),
-        chat_base_url=server.base_url,
     )
     async with open_services(settings) as services:
-        chat = services.chat
-        assert isinstance(chat, ProviderChat)
-        assert (await chat.ainvoke(ASKED)).text
-        await cast("ChatOpenAI", chat.model).root_async_client.close()
+        assert await text_of(services.chat)
     assert services.chat_name == MODEL
     assert isinstance(services.critic, LlmCritic)
     assert "chat" in services.circuits
+
+
+@pytest.mark.slow
+async def test_the_fallback_may_be_of_another_provider(azure: str, tmp_path: Path) -> None:
+    settings = Settings(
+        _env_file=None,
+        data_dir=tmp_path,
+        search="off",
+        generator="chat",
+        chat_model="openai:m@http://127.0.0.1:9/v1",
+        fallback_model=azure,
+        fallback_api_key=SecretStr(OPENAI_KEY),
+    )
+    async with open_services(settings) as services:
+        assert isinstance(services.chat, EndpointChat)
+        assert await text_of(services.fallback)
+    assert services.fallback_name == MODEL
+    assert {"chat", "fallback"} <= services.circuits.keys()

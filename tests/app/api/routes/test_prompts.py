@@ -49,7 +49,7 @@ def test_a_run_that_asked_no_model_has_none(serve: Serve) -> None:
 
 
 def test_prompts_are_bounded_and_hold_no_known_secret() -> None:
-    redact.learn(Settings(_env_file=None, openai_api_key="sk-never-to-be-told"))
+    redact.learn(Settings(_env_file=None, chat_api_key="sk-never-to-be-told"))
     recorder = PromptRecorder()
     long = PromptMessage("user", "begins" + "x" * 2 * MAX_PROMPT_CHARS + "ends")
     secret = PromptMessage("user", "the key is sk-never-to-be-told, said a page")

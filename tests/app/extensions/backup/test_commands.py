@@ -177,8 +177,8 @@ def test_check_says_what_is_configured_and_answers(
     assert "asked of every request: 1 valid" in said
     assert lines[-1] == f"{state}: nothing is wrong"
 
-    with_model = {"generator": "openai", "openai_base_url": f"{openai_server.url}/v1"}
-    with_model |= {"openai_api_key": OPENAI_KEY, "openai_model": MODEL}
+    with_model = {"generator": "chat", "chat_model": f"openai:{MODEL}@{openai_server.base_url}"}
+    with_model |= {"chat_api_key": OPENAI_KEY}
     assert f"{MODEL}, answers" in done(command("check", **with_model))
     assert len(openai_server.requests) == 1
 
@@ -200,7 +200,7 @@ def test_check_says_that_nothing_was_read_in(command: Command, tmp_path: Path) -
             "No answer from the evaluator at http://127.0.0.1:9",
         ),
         (
-            {"generator": "openai", "openai_base_url": "http://127.0.0.1:9/v1"},
+            {"generator": "chat", "chat_model": "openai:m@http://127.0.0.1:9/v1"},
             "chat model",
             "The chat endpoint at 127.0.0.1:9 could not be reached",
         ),

@@ -189,7 +189,7 @@ def test_a_page_of_another_site_is_refused(serve: Serve) -> None:
 async def test_an_assistant_asks_over_stdio(data_dir: Path, tmp_path: Path) -> None:
     """Without a service, on the state where it is started; a cancelled call ends its run."""
     await asyncio.to_thread(copied, data_dir, tmp_path / ".selfcrag")
-    env = environment(wikipedia_api_url=NOWHERE)
+    env = environment(search=NOWHERE)
     command = StdioServerParameters(
         command=str(BIN / "selfcrag"), args=["mcp"], env=env, cwd=tmp_path
     )

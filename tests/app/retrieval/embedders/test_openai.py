@@ -50,9 +50,7 @@ def made(server: EmbeddingsServer, *further: str, **options: Any) -> EndpointEmb
 
 def settings(server: EmbeddingsServer, **more: object) -> StateSettings:
     chosen = {
-        "embedder": "openai",
-        "embedder_base_url": server.base_url,
-        "embedder_model": EMBEDDINGS_MODEL,
+        "embedder": f"openai:{EMBEDDINGS_MODEL}@{server.base_url}",
         "embedder_key": OPENAI_KEY,
     }
     return StateSettings.model_validate(chosen | more)
@@ -190,7 +188,7 @@ async def test_the_settings_choose(server: EmbeddingsServer, segmenter: Segmente
         {"embedder_dimensions": WIDTH},
         {"embedder_passage_prefix": "passage: "},
         {"embedder_query_prefix": "query: "},
-        {"embedder": "worker", "worker_url": (server.url,), "embedder_model": ""},
+        {"embedder": "worker", "worker_url": (server.url,)},
     ):
         embedder = chosen_embedder(settings(server, **more), segmenter)
         assert isinstance(embedder, EndpointEmbedder)
@@ -214,8 +212,8 @@ async def test_the_settings_choose(server: EmbeddingsServer, segmenter: Segmente
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"embedder_key": ""}, "needs SELFCRAG_EMBEDDER_KEY"),
-        ({"embedder_model": ""}, "needs SELFCRAG_EMBEDDER_MODEL"),
+        ({"embedder": "openai:m", "embedder_key": ""}, "needs SELFCRAG_EMBEDDER_KEY"),
+        ({"embedder": "openai"}, "openai:model@url is expected"),
         ({"embedder": "worker"}, "needs SELFCRAG_WORKER_URL"),
     ],
 )
@@ -281,9 +279,9 @@ def test_ingest_and_reindex_use_the_chosen_embedder_or_say_why_not(
     (tmp_path / "mill.md").write_text("# Mill\n\nThe mill grinds corn.\n", encoding="utf-8")
     assert CliRunner().invoke(cli, ["ingest", "mill.md"]).exit_code == 0
     for name, value in {
-        "EMBEDDER": "openai", "EMBEDDER_BASE_URL": server.base_url,
-        "EMBEDDER_MODEL": EMBEDDINGS_MODEL, "EMBEDDER_KEY": OPENAI_KEY,
-    }.items():  # fmt: skip
+        "EMBEDDER": f"openai:{EMBEDDINGS_MODEL}@{server.base_url}",
+        "EMBEDDER_KEY": OPENAI_KEY,
+    }.items():
         monkeypatch.setenv(f"SELFCRAG_{name}", value)
     refused = CliRunner().invoke(cli, ["ingest", "mill.md"])
     assert refused.exit_code == 1
