@@ -25,8 +25,8 @@ from evaluator.model.checkpoint import CENTRE_FILE, FUSION_FILE, NEED_FILE
 from evaluator.schema import LABELS, Row, RowScore, Task, judged_as, score_of
 
 _FARTHEST = 9.0
-KEPT_VECTORS = 20_000
-"""Of texts met last, 15 MB at width 384: most are passages of the knowledge base, met again."""
+KEPT_TEXTS, KEPT_QUESTIONS = 20_000, 500
+"""Vectors of those met last, 15 MB at width 384: passages are met again, most questions never."""
 
 
 class FusionWeights(BaseModel):
@@ -74,7 +74,8 @@ class CentredCosines:
             raise WeightsError(f"{folder / CENTRE_FILE} cannot be read: {error}") from error
         need = folder / NEED_FILE
         self._need: Vectors | None = np.load(need, allow_pickle=False) if need.is_file() else None
-        self._kept: OrderedDict[tuple[InputType, str], Vectors] = OrderedDict()
+        self._texts = _VectorCache(KEPT_TEXTS)
+        self._questions = _VectorCache(KEPT_QUESTIONS)
         self._lock = threading.Lock()
 
     def of(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
@@ -82,9 +83,10 @@ class CentredCosines:
 
         Cosines, less the mean cosine to the fixed passages; the second reads both as passages.
         """
-        texts = self._vectors("passage", [text for _, text in pairs]) - self._centre
+        texts = self._vectors("passage", [text for _, text in pairs], self._texts) - self._centre
+        firsts = [first for first, _ in pairs]
         near, again = (
-            np.einsum("ij,ij->i", self._vectors(kind, [first for first, _ in pairs]), texts)
+            np.einsum("ij,ij->i", self._vectors(kind, firsts, self._questions), texts)
             for kind in ("query", "passage")
         )
         return list(zip(near.tolist(), again.tolist(), strict=True))
@@ -93,22 +95,37 @@ class CentredCosines:
         """The logit that each question needs retrieval."""
         if self._need is None:
             return [None] * len(questions)
-        logits = self._vectors("query", questions) @ self._need[:-1] + self._need[-1]
+        logits = (
+            self._vectors("query", questions, self._questions) @ self._need[:-1] + self._need[-1]
+        )
         return [float(logit) for logit in logits]
 
-    def _vectors(self, kind: InputType, texts: Sequence[str]) -> Vectors:
+    def _vectors(self, kind: InputType, texts: Sequence[str], cache: "_VectorCache") -> Vectors:
         with self._lock:
-            known = {text: self._kept.get((kind, text)) for text in texts}
+            known = {text: cache.vectors.get((kind, text)) for text in texts}
         new = [text for text, vector in known.items() if vector is None]
         made = self._encoder.embed(new, kind)[0].astype(np.float16)
         with self._lock:
-            for text, vector in [*known.items(), *zip(new, made, strict=True)]:
+            # Copies: a row would keep its whole batch.
+            for text, vector in [*known.items(), *zip(new, map(np.copy, made), strict=True)]:
                 if vector is not None:
-                    known[text] = self._kept[kind, text] = vector
-                    self._kept.move_to_end((kind, text))
-            while len(self._kept) > KEPT_VECTORS:
-                self._kept.popitem(last=False)
+                    known[text] = vector
+                    cache.put((kind, text), vector)
         return np.array([known[text] for text in texts], dtype=np.float32).reshape(len(texts), -1)
+
+
+class _VectorCache:
+    """The vectors met last, `most` of them, by text and what it was read as."""
+
+    def __init__(self, most: int) -> None:
+        self.vectors: OrderedDict[tuple[InputType, str], Vectors] = OrderedDict()
+        self._most = most
+
+    def put(self, key: tuple[InputType, str], vector: Vectors) -> None:
+        self.vectors[key] = vector
+        self.vectors.move_to_end(key)
+        while len(self.vectors) > self._most:
+            self.vectors.popitem(last=False)
 
 
 class FusedScorer:

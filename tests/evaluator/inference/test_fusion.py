@@ -140,7 +140,8 @@ class Counting:
 
 
 def test_a_text_met_again_is_not_read_again(both: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "KEPT_VECTORS", 5)
+    monkeypatch.setattr(fusion, "KEPT_TEXTS", 3)
+    monkeypatch.setattr(fusion, "KEPT_QUESTIONS", 4)
     encoder = Counting(e5_embedder(settings(both)))
     similarity = fusion.CentredCosines(encoder, both / ENCODER_FOLDER)  # type: ignore[arg-type]
     first = similarity.of([*PAIRS, PAIRS[0]])
@@ -148,8 +149,10 @@ def test_a_text_met_again_is_not_read_again(both: Path, monkeypatch: pytest.Monk
     assert sorted(encoder.read) == sorted([*questions, *questions, *texts])
     assert similarity.of(PAIRS[2:]) == first[2:3]
     assert len(encoder.read) == 7
-    similarity.of(PAIRS)  # those used longest ago were let go
-    assert 7 < len(encoder.read) < 14
+    similarity.of([(f"What is {n}?", PAIRS[2][1]) for n in range(9)])
+    assert encoder.read.count(PAIRS[2][1]) == 1, "questions push no text out"
+    similarity.of(PAIRS)
+    assert all(encoder.read.count(question) == 4 for question in questions), "they were let go"
 
 
 def test_what_cannot_be_read_is_named(both: Path, tmp_path: Path) -> None:
