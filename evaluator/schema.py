@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-Task = Literal["relevance", "support", "utility", "retrieval", "rerank", "similarity", "answer"]
+Task = Literal["relevance", "support", "utility", "retrieval", "rerank", "answer"]
 
 LABELS: dict[Task, tuple[str, ...]] = {
     "relevance": ("[Relevant]", "[Irrelevant]"),
@@ -18,8 +18,7 @@ LABELS: dict[Task, tuple[str, ...]] = {
 }
 """Each task's reflection tokens, in the order the model's output holds them.
 
-`rerank` has none, nor has `similarity`, the pretrained encoder's cosine; `answer` reads those of
-relevance and tells the answer's place besides.
+`rerank` has none; `answer` reads those of relevance and tells the answer's place besides.
 """
 
 CompressMethod = Literal["longllmlingua", "selective_context"]

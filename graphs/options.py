@@ -13,7 +13,7 @@ from graphs.types import Bars, Language, RetrievalMode, Thresholds, Usage, WebUs
 SearchMode = Literal["hybrid", "bm25", "dense"]
 Fusion = Literal["weighted", "rrf"]
 Expansion = Literal["rewrite", "decompose", "hyde"]
-RerankBy = Literal["none", "similarity", "lexical", "evaluator", "model"]
+RerankBy = Literal["none", "lexical", "evaluator", "model"]
 StripMode = Literal["sentences", "groups", "words", "passage"]
 Repack = Literal["document", "forward", "reverse", "sides"]
 CompressBy = Literal["none", "extractive", "abstractive", "longllmlingua", "selective_context"]
@@ -21,8 +21,6 @@ Preset = Literal["none", "best", "balanced", "fast"]
 
 RERANK_CANDIDATES = 50
 """Passages retrieved for reranking (arXiv 2407.01219 reranks about as many)."""
-SIMILARITY_CANDIDATES = 30
-"""Those that the encoder reads: more bring little (benchmarks/retrieval.md)."""
 MAX_RETRIEVALS = 2
 """Most looks at the index while no passage is relevant (self_rag)."""
 
@@ -172,9 +170,8 @@ class RetrievalOptions(BaseModel):
     )
     rerank: RerankBy = Field(
         "none",
-        description="Choose among more passages before grading: 30 by the evaluator's encoder "
-        "(similarity), or 50 by term weights kept since ingest (lexical), by the evaluator, or by "
-        "the worker's reranking model.",
+        description="Reorder about 50 passages before grading: by term weights kept since ingest "
+        "(lexical), by the evaluator, or by the worker's reranking model.",
     )
     retrieval: RetrievalMode | None = Field(
         None,

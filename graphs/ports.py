@@ -32,7 +32,7 @@ class Reranker(Protocol):
     async def rerank(
         self, question: str, passages: Sequence[types.Passage], scope: Scope
     ) -> Sequence[float]:
-        """One score a passage, in order, higher is better. Raises PortError."""
+        """One score a passage, in order, higher is better. Raises RetrieverFailed."""
         ...
 
 
@@ -256,9 +256,8 @@ class Services:
     `chat` None: answers are extracted from the strips. `fallback` writes where `chat` or
     `reflective` fails; it judges nothing. `web_search` None: the web is off.
     `search_ahead` None: no search begins before the action is known. `reflective` takes the place
-    of `chat` for drafts. `similarity` reranks by the evaluator's encoder, where it has one, and
-    `lexical` by term weights kept since ingest; `reranks` says whether the evaluator has a
-    reranking model besides. `compressors` are those that need a local
+    of `chat` for drafts. `lexical` reranks by term weights kept since ingest; `reranks` says
+    whether the evaluator has a reranking model besides. `compressors` are those that need a local
     model, by their name among the options. `answer_links`: answers link to the sources they were
     given alone, or to all addresses. `circuits` are the breakers by dependency. `images` None: no
     images are kept; without `image_maker` and `captioner` what is stored is all there is. Where a
@@ -276,7 +275,6 @@ class Services:
     reflective: ReflectiveGenerator | None = None
     fallback: BaseChatModel | None = None
     fallback_name: str = ""
-    similarity: Reranker | None = None
     lexical: Reranker | None = None
     reranks: bool = False
     compressors: Mapping[str, Compressor] = field(default_factory=dict)

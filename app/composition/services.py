@@ -49,10 +49,8 @@ from graphs.critics.llm_grader import LlmEvaluator, Mode
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CompressorFailed, EvaluatorFailed, PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
-from graphs.grading.strips import evaluator_text
-from graphs.options import Scope
 from graphs.ports import Compressor, Critic, Evaluator, ImageIndex, Services
-from graphs.types import Bars, Passage, Scores, Task, Thresholds
+from graphs.types import Bars, Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
@@ -65,8 +63,6 @@ WORKER_TIMEOUT_S = 30.0
 """Longest wait for one answer of a worker."""
 CONNECT_S = 3.0
 """Longest wait for a worker's machine to take a connection."""
-SIMILARITY_WEIGHT = 20.0
-"""A cosine of 1, in shares of the best retrieval score (benchmarks/retrieval.md)."""
 JUDGING_RESERVE = 0.5
 """Of the run's reserve: the other half is for grading what is quoted where a model hangs."""
 MODES: dict[str, Mode] = {
@@ -168,7 +164,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         reflective=native,
         fallback=fallback,
         fallback_name=getattr(fallback, "model_name", ""),
-        similarity=_similarity_reranker(client, worker),
         lexical=LexicalReranker(retriever.index, tables),
         reranks="rerank" in worker.tasks,
         compressors=compressors_of(client, worker),
@@ -382,33 +377,6 @@ async def _worker_call(
         except TimeoutError:
             attempt.has_failed = is_outage(limit, asyncio.get_running_loop().time() - began)
             raise failed(f"did not answer within {limit}") from None
-
-
-def _similarity_reranker(client: EvaluatorClient, worker: Ready) -> SimilarityReranker | None:
-    return SimilarityReranker(client) if "similarity" in worker.tasks else None
-
-
-class SimilarityReranker:
-    """By the evaluator's encoder, joined with the retriever's score as a share of the best one."""
-
-    def __init__(self, client: EvaluatorClient) -> None:
-        self._client = client
-
-    async def rerank(
-        self,
-        question: str,
-        passages: Sequence[Passage],
-        scope: Scope,  # noqa: ARG002
-    ) -> Sequence[float]:
-        # As the passages are graded after it, so that no text is encoded twice.
-        pairs = [(question, evaluator_text(passage, with_title=True)) for passage in passages]
-        best = max((passage.retrieval_score for passage in passages), default=0.0) or 1.0
-        async with _worker_call(EvaluatorFailed):
-            cosines = (await self._client.score("similarity", pairs)).scores
-        return [
-            SIMILARITY_WEIGHT * (near or 0.0) + passage.retrieval_score / best
-            for near, passage in zip(cosines, passages, strict=True)
-        ]
 
 
 class WorkerCompressor:

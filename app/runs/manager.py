@@ -388,7 +388,6 @@ def checked_options(options: Context, preset: Preset, services: Services) -> Con
         raise InvalidRequest(f"#/options/{field}", detail)
     for field, value, is_missing, why in (
         ("rerank", "model", not services.reranks, "the evaluator's worker has no such model"),
-        ("rerank", "similarity", services.similarity is None, "the evaluator has no encoder"),
         ("rerank", "lexical", services.lexical is None, "the index keeps no term weights"),
         ("compress", "abstractive", services.chat is None, "needs a language model"),
         *(

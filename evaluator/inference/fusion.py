@@ -136,16 +136,19 @@ class FusedScorer:
     """
 
     def __init__(self, scorer: Scorer, similarity: Similarity, weights: FusionWeights) -> None:
-        self.name, self.digest = scorer.name, scorer.digest
-        self.tasks: tuple[Task, ...] = (*scorer.tasks, "similarity")
+        self.name, self.digest, self.tasks = scorer.name, scorer.digest, scorer.tasks
         self._scorer, self._similarity, self._weights = scorer, similarity, weights
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
-        if task == "similarity":
-            return [Row((0,), cosines=cosines) for cosines in self._similarity.of(pairs)]
         rows = self._scorer.encode(task, pairs)
         if task == "retrieval":
-            return self._with_need(rows, pairs)
+            alone = [question for question, evidence in pairs if not evidence.strip()]
+            needs = dict(zip(alone, self._similarity.needs(alone) if alone else [], strict=True))
+            return [
+                row if isinstance(row, str) or evidence.strip()
+                else replace(row, need=needs[question])
+                for row, (question, evidence) in zip(rows, pairs, strict=True)
+            ]  # fmt: skip
         if judged_as(task) != "relevance":
             return rows
         readable = [pair for pair, row in zip(pairs, rows, strict=True) if isinstance(row, Row)]
@@ -154,21 +157,7 @@ class FusedScorer:
             replace(row, cosines=next(cosines)) if isinstance(row, Row) else row for row in rows
         ]
 
-    def _with_need(
-        self, rows: Sequence[Row | str], pairs: Sequence[tuple[str, str]]
-    ) -> list[Row | str]:
-        alone = [question for question, evidence in pairs if not evidence.strip()]
-        needs = dict(zip(alone, self._similarity.needs(alone) if alone else [], strict=True))
-        return [
-            row if isinstance(row, str) or evidence.strip()
-            else replace(row, need=needs[question])
-            for row, (question, evidence) in zip(rows, pairs, strict=True)
-        ]  # fmt: skip
-
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
-        if task == "similarity":
-            nearness = (row.cosines[0] for row in rows)
-            return [RowScore(near, "", {}, similarity=near) for near in nearness]
         if task == "retrieval":
             left = [row for row in rows if row.need is None]
             read = iter(self._scorer.forward(task, left) if left else [])

@@ -11,7 +11,7 @@ from graphs.grading.actions import is_exhausted
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text
 from graphs.nodes.prepare import plan_of
-from graphs.options import RERANK_CANDIDATES, SIMILARITY_CANDIDATES, RerankBy, Search
+from graphs.options import RERANK_CANDIDATES, RerankBy, Search
 from graphs.ports import Retriever, Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.types import Degraded, Passage, Usage
@@ -59,8 +59,7 @@ async def search(state: State, runtime: Runtime[Context], *, services: Services)
     context, retrievals = options_of(runtime), state.get("retrievals", 0) + 1
     most = context.retrieve_k * retrievals
     if context.rerank != "none":
-        by_encoder = context.rerank == "similarity"
-        most = max(most, SIMILARITY_CANDIDATES if by_encoder else RERANK_CANDIDATES)
+        most = max(most, RERANK_CANDIDATES)
     degraded: list[Degraded] = []
 
     async def ranking(query: str) -> Sequence[Passage]:
@@ -153,10 +152,6 @@ async def _scores(
         pairs = [(questions[0], text) for text in texts]
         values = (await services.evaluator.score("rerank", pairs)).values if pairs else ()
         return values, Usage(scored_pairs=len(pairs))
-    if by == "similarity":
-        if services.similarity is None:
-            raise EvaluatorFailed("The evaluator has no encoder to rerank by.")
-        return await services.similarity.rerank(questions[0], passages, context.scope), Usage()
     if services.lexical is None:
         raise RetrieverFailed("The knowledge base keeps no term weights to rerank by.")
     return await services.lexical.rerank(questions[0], passages, context.scope), Usage()

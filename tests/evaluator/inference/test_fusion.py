@@ -79,11 +79,6 @@ def test_both_readings_make_the_relevance(both: Path) -> None:
         assert fused == plain
 
 
-def test_the_cosine_alone_is_a_task(both: Path) -> None:
-    near, _ = np.array(load_similarity(settings(both)).of(PAIRS)).T
-    assert scores_of(load_scorer(settings(both)))("similarity", PAIRS) == pytest.approx(near)
-
-
 def test_a_cosine_is_centred_for_its_question(both: Path) -> None:
     """So that a question which is near to anything ranks as before and counts for less."""
     near, again = np.array(load_similarity(settings(both)).of(PAIRS)).T

@@ -87,23 +87,12 @@ async def test_term_weights_order_without_scoring_a_pair() -> None:
     assert trace.failed == []
 
 
-async def test_the_encoder_orders_fewer_candidates() -> None:
-    parts = EN.parts(EN.off, EN.full)
-    served = replace(parts.services, similarity=FakeReranker())
-    trace = await traced(served, EN.question, "rag", rerank="similarity")
-
-    assert parts.retriever.asked == [(EN.question, 30)]
-    assert ids(trace) == ["p1", "p0"]
-
-
 async def test_where_reranking_fails_the_order_of_the_search_stands() -> None:
     parts = EN.parts(EN.off, EN.half, EN.full)
     cases = [
         (replace(parts.services, lexical=FakeReranker(fails=True)), "lexical", "retriever"),
-        (replace(parts.services, similarity=FakeReranker(fails=True)), "similarity", "retriever"),
         (parts.services, "lexical", "retriever"),
         (parts.services, "model", "evaluator"),
-        (parts.services, "similarity", "evaluator"),
     ]
     for served, by, component in cases:
         trace = await traced(served, EN.question, "rag", rerank=by, retrieve_k=2)
