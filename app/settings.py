@@ -78,6 +78,9 @@ _KEYS = {
 _MERGED = {
     "chat_model": ("openai_base_url", "openai_model", "chat_base_url"),
     "chat_api_key": ("openai_api_key",),
+    "chat_temperature": ("openai_temperature",),
+    "chat_timeout_s": ("openai_timeout_s",),
+    "chat_max_concurrent": ("openai_max_concurrent",),
     "native_model": ("native_base_url",),
     "fallback_model": ("fallback_base_url",),
     "embedder": ("embedder_base_url", "embedder_model"),
@@ -85,7 +88,7 @@ _MERGED = {
     "captioner": ("captioner_base_url", "captioner_model"),
     "search": ("searxng_url", "search_fixture", "tavily_base_url", "wikipedia_api_url"),
 }
-"""Settings, and former ones whose value is a part of theirs: left out, another address is asked."""
+"""Settings, and former ones in whose place they stand: ignored, another address would be asked."""
 
 OPENAI_URL = "https://api.openai.com/v1"
 WHERE = {"searxng": "http://127.0.0.1:8080", "fixture": "results.json"}
@@ -106,21 +109,38 @@ class ModelAddress(NamedTuple):
 
 
 def model_address(value: str) -> ModelAddress:
-    """Of `provider:model@url`, where the model may hold colons. Raises ValueError."""
-    name, at, rest = value.partition("@http")
+    """Of `provider:model@url`, where the model may hold colons and at signs. Raises ValueError."""
+    scheme = value.find("://")
+    at = value.rfind("@", 0, scheme) if scheme >= 0 else len(value)
+    name, url = value[: max(at, 0)], value[at + 1 :]
     provider, _, model = name.partition(":")
-    if not (provider and model) or value != "".join(value.split()):
+    last = model.rpartition("@")[2] if "@" in model else ""
+    # An address without http:// would be taken for a part of the model's name.
+    is_address = last == "localhost" or bool({":", "/"} & {*last})
+    if not (provider and model) or is_address or value != "".join(value.split()):
         raise ValueError
-    if provider == "openai" and not at and "@" in model:
-        raise ValueError  # an address without http:// would be asked of OpenAI as a model's name
-    return ModelAddress(
-        provider, model, f"http{rest}" if at else OPENAI_URL if provider == "openai" else ""
-    )
+    if url:
+        _check_url(url)
+    elif provider == "openai":
+        if last:
+            raise ValueError
+        url = OPENAI_URL
+    return ModelAddress(provider, model, url)
 
 
-def _model_or(*words: str, provider: str = "") -> AfterValidator:
-    """One of the words, or a model: of that provider where one is named."""
+def _check_url(url: str) -> None:
+    """Raises ValueError that does not repeat the address, for it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # as of a port that is no number
+        is_good = False
+    if not is_good:
+        raise ValueError("an address of the form http://host:port/path is expected after the @")
 
+
+def _model_or(*words: str, provider: str = "", has_address: bool = False) -> AfterValidator:
+    """One of the words, or a model: of that provider where one is named, with its address."""
     expected = " or ".join([*filter(None, words), f"{provider or 'provider'}:model@url"])
 
     def check(value: str) -> str:
@@ -130,7 +150,7 @@ def _model_or(*words: str, provider: str = "") -> AfterValidator:
             named = model_address(value).provider
         except ValueError:
             named = ""
-        if not named or named != (provider or named):
+        if not named or named != (provider or named) or (has_address and "://" not in value):
             raise ValueError(f"{expected} is expected, without blanks, such as {EXAMPLE}")
         return value
 
@@ -149,6 +169,10 @@ def _search_engine(value: str) -> str:
         raise ValueError("wikipedia, tavily, searxng@url, fixture@path or off is expected")
     if engine in ("searxng", "fixture") and not where:
         raise ValueError(f"{engine} needs to know where: {engine}@{WHERE[engine]}")
+    if engine == "off" and where:
+        raise ValueError("off is nowhere")
+    if engine != "fixture" and "@" in value:
+        _check_url(where)
     return value
 
 
@@ -406,7 +430,7 @@ class Settings(StateSettings):
         "writes at most 300.",
     )
 
-    native_model: Annotated[str, _model_or("", provider="openai")] = _model(
+    native_model: Annotated[str, _model_or("", provider="openai", has_address=True)] = _model(
         default="",
         description="Self-RAG model at a server with /v1/completions (vLLM, llama.cpp), such as "
         "openai:selfrag/selfrag_llama2_7b@http://127.0.0.1:8080/v1.",
@@ -573,7 +597,7 @@ def _given() -> dict[str, str | None]:
 def _former_settings() -> list[str]:
     given = _given()
     return [
-        f"SELFCRAG_{name.upper()} is a part of SELFCRAG_{now.upper()} now (see .env.example)"
+        f"SELFCRAG_{name.upper()} is gone: SELFCRAG_{now.upper()} holds its value, see .env.example"
         for now, names in _MERGED.items()
         for name in names
         if given.get(f"selfcrag_{name}")

@@ -161,13 +161,13 @@ def provider_chat(
     try:
         model = init_chat_model(name, **given)
     except ImportError as error:
-        raise StartFailed(f"chat model {name}: {error}") from None
+        raise StartFailed(f"the {kind} model {name}: {error}") from None
     except ValidationError as error:
-        raise StartFailed(f"chat model {name}: {wrong_fields(error)}") from None
+        raise StartFailed(f"the {kind} model {name}: {wrong_fields(error)}") from None
     # What packages of others raise of a provider they do not know, or a key they miss.
     except Exception as error:  # noqa: BLE001
         why = redact(str(error).strip().split("\n\n")[0])
-        raise StartFailed(f"chat model {name}: {why}") from None
+        raise StartFailed(f"the {kind} model {name}: {why}") from None
     provider, _, bare = name.partition(":")
     return ProviderChat(
         model=model,

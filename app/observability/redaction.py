@@ -91,7 +91,7 @@ def _secrets_in(value: object) -> Iterator[str]:
             yield from _secrets_in(part)
     if isinstance(value, str) and "://" in value:
         # What stands before it, as in model@address, is none of it.
-        parts = urlsplit(value[value.find("@", 0, value.find("://")) + 1 :])
+        parts = urlsplit(value[value.rfind("@", 0, value.find("://")) + 1 :])
         userinfo = parts.netloc.rpartition("@")[0]
         password = userinfo.partition(":")[2]
         # As it stands in the header, too.

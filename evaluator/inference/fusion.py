@@ -75,7 +75,7 @@ class CentredCosines:
         need = folder / NEED_FILE
         self._need: Vectors | None = np.load(need, allow_pickle=False) if need.is_file() else None
         self._texts = _VectorCache(KEPT_TEXTS)
-        self._questions = _VectorCache(KEPT_QUESTIONS)
+        self._questions = _VectorCache(2 * KEPT_QUESTIONS)  # each is read as a text, too
         self._lock = threading.Lock()
 
     def of(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:

@@ -186,6 +186,7 @@ def test_a_server_of_one_s_own_needs_no_key(
         ("openai:m@https://u:p@gpu/v1", ("openai", "m", "https://u:p@gpu/v1")),
         ("openai:gpt-4.1-mini", ("openai", "gpt-4.1-mini", "https://api.openai.com/v1")),
         ("vertex:claude@20240229", ("vertex", "claude@20240229", "")),
+        ("vertex:claude@2024@https://[::1]:8", ("vertex", "claude@2024", "https://[::1]:8")),
     ],
 )
 def test_a_model_is_a_provider_a_name_and_an_address(value: str, named: tuple[str, ...]) -> None:
@@ -201,10 +202,17 @@ def test_a_model_is_a_provider_a_name_and_an_address(value: str, named: tuple[st
                 *("gpt-4.1", "openai:", ":gpt", "openai: gpt 4"),
                 f"qwen3@http://u:{SECRET}@127.0.0.1:11434/v1",
                 f"openai:qwen3@u:{SECRET}@127.0.0.1:11434/v1",
+                f"openai:m@http://u:{SECRET}：@127.0.0.1:1/v1",
+                *("openai:m@http://h:abc/v1", "openai:m@http://[::1/v1", "openai:m@ftp://h/v1"),
+                *("anthropic:m@10.0.0.1:80/v1", "anthropic:m@localhost"),
             )
         ),
         ("GENERATOR", "openai", "'extractive', 'chat' or 'native'"),
         ("NATIVE_MODEL", f"anthropic:m@http://{SECRET}", "openai:model@url is expected"),
+        ("NATIVE_MODEL", "openai:selfrag", "openai:model@url is expected"),
+        ("SEARCH", "searxng@10.0.0.1:8080", "an address of the form http://"),
+        ("SEARCH", f"tavily@http://u:{SECRET}：@h", "an address of the form http://"),
+        ("SEARCH", "off@http://h", "off is nowhere"),
         ("FALLBACK_MODEL", "small", "provider:model@url is expected"),
         ("EMBEDDER", "openai", "static or e5 or worker or openai:model@url is expected"),
         ("IMAGE_MAKER", "openai", "off or openai:model@url is expected"),
@@ -236,8 +244,10 @@ def test_a_setting_of_an_earlier_version_stops_the_start(
         load_settings(StateSettings)
 
     openai, searxng = str(failed.value).split("; ")
-    assert openai.startswith("SELFCRAG_OPENAI_BASE_URL is a part of SELFCRAG_CHAT_MODEL now")
-    assert searxng.startswith("SELFCRAG_SEARXNG_URL is a part of SELFCRAG_SEARCH now")
+    assert openai.startswith(
+        "SELFCRAG_OPENAI_BASE_URL is gone: SELFCRAG_CHAT_MODEL holds its value"
+    )
+    assert searxng.startswith("SELFCRAG_SEARXNG_URL is gone: SELFCRAG_SEARCH holds its value")
     assert SECRET not in str(failed.value)
 
 
