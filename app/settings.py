@@ -91,7 +91,7 @@ _MERGED = {
 """Settings, and former ones in whose place they stand: ignored, another address would be asked."""
 
 OPENAI_URL = "https://api.openai.com/v1"
-WHERE = {"searxng": "http://127.0.0.1:8080", "fixture": "results.json"}
+_WHERE = {"searxng": "http://127.0.0.1:8080", "fixture": "results.json"}
 EXAMPLE = "openai:qwen3@http://127.0.0.1:11434/v1"
 
 
@@ -110,22 +110,20 @@ class ModelAddress(NamedTuple):
 
 def model_address(value: str) -> ModelAddress:
     """Of `provider:model@url`, where the model may hold colons and at signs. Raises ValueError."""
-    scheme = value.find("://")
-    at = value.rfind("@", 0, scheme) if scheme >= 0 else len(value)
-    name, url = value[: max(at, 0)], value[at + 1 :]
-    provider, _, model = name.partition(":")
-    last = model.rpartition("@")[2] if "@" in model else ""
-    # An address without http:// would be taken for a part of the model's name.
-    is_address = last == "localhost" or bool({":", "/"} & {*last})
-    if not (provider and model) or is_address or value != "".join(value.split()):
-        raise ValueError
-    if url:
+    name, url = value, ""
+    if "://" in value:
+        at = value.rfind("@", 0, value.index("://"))
+        name, url = value[: max(at, 0)], value[at + 1 :]
         _check_url(url)
-    elif provider == "openai":
-        if last:
-            raise ValueError
-        url = OPENAI_URL
-    return ModelAddress(provider, model, url)
+    provider, _, model = name.partition(":")
+    if not (provider and model) or name != "".join(name.split()):
+        raise ValueError
+    version = model.rpartition("@")[2] if "@" in model else ""
+    # Without http:// an address would be taken for a part of the model's name.
+    is_address = provider == "openai" or version == "localhost" or {*":/."} & {*version}
+    if version and not url and is_address:
+        raise ValueError
+    return ModelAddress(provider, model, url or (OPENAI_URL if provider == "openai" else ""))
 
 
 def _check_url(url: str) -> None:
@@ -133,6 +131,7 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_good = is_good and url == "".join(url.split())
     except ValueError:  # as of a port that is no number
         is_good = False
     if not is_good:
@@ -167,10 +166,10 @@ def _search_engine(value: str) -> str:
     engine, where = search_engine(value)
     if engine not in ("wikipedia", "tavily", "searxng", "fixture", "off"):
         raise ValueError("wikipedia, tavily, searxng@url, fixture@path or off is expected")
-    if engine in ("searxng", "fixture") and not where:
-        raise ValueError(f"{engine} needs to know where: {engine}@{WHERE[engine]}")
+    if engine in _WHERE and not where:
+        raise ValueError(f"{engine} needs to know where: {engine}@{_WHERE[engine]}")
     if engine == "off" and where:
-        raise ValueError("off is nowhere")
+        raise ValueError("off takes no address")
     if engine != "fixture" and "@" in value:
         _check_url(where)
     return value

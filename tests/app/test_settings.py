@@ -204,7 +204,7 @@ def test_a_model_is_a_provider_a_name_and_an_address(value: str, named: tuple[st
                 f"openai:qwen3@u:{SECRET}@127.0.0.1:11434/v1",
                 f"openai:m@http://u:{SECRET}：@127.0.0.1:1/v1",
                 *("openai:m@http://h:abc/v1", "openai:m@http://[::1/v1", "openai:m@ftp://h/v1"),
-                *("anthropic:m@10.0.0.1:80/v1", "anthropic:m@localhost"),
+                *("anthropic:m@10.0.0.1", "openai:m@gpu", "openai:m@http://h/v 1"),
             )
         ),
         ("GENERATOR", "openai", "'extractive', 'chat' or 'native'"),
@@ -212,7 +212,7 @@ def test_a_model_is_a_provider_a_name_and_an_address(value: str, named: tuple[st
         ("NATIVE_MODEL", "openai:selfrag", "openai:model@url is expected"),
         ("SEARCH", "searxng@10.0.0.1:8080", "an address of the form http://"),
         ("SEARCH", f"tavily@http://u:{SECRET}：@h", "an address of the form http://"),
-        ("SEARCH", "off@http://h", "off is nowhere"),
+        ("SEARCH", "off@http://h", "off takes no address"),
         ("FALLBACK_MODEL", "small", "provider:model@url is expected"),
         ("EMBEDDER", "openai", "static or e5 or worker or openai:model@url is expected"),
         ("IMAGE_MAKER", "openai", "off or openai:model@url is expected"),
