@@ -54,6 +54,8 @@ from app.observability.logging import (
 from app.observability.metrics import CountRequests, ServiceMetrics
 from app.observability.redaction import redact
 from app.observability.tracing import set_tracing
+from app.retrieval.image_index import has_images
+from app.retrieval.images import ImageStore
 from app.retrieval.text_embedding import text_embedding_of
 from app.runs.admission import Quotas
 from app.runs.manager import Runs
@@ -102,7 +104,8 @@ def create_app(
             app.state.engine, app.state.store, app.state.keys = engine, store, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
-            app.state.readiness = Readiness(services, engine, chosen.data_dir)
+            images = ImageStore(chosen.data_dir, was_there=await has_images(services.retriever))
+            app.state.readiness = Readiness(services, engine, chosen.data_dir, images)
             observers = [app.state.metrics.observe, RunLog().observe]
             for each in extensions:
                 observers += await listening.enter_async_context(each.listening(app))

@@ -44,9 +44,11 @@ class Readiness:
     Dependencies elsewhere are not asked: their circuit breakers know how runs fared with them.
     """
 
-    def __init__(self, services: Services, engine: AsyncEngine, state: Path) -> None:
+    def __init__(
+        self, services: Services, engine: AsyncEngine, state: Path, images: ImageStore
+    ) -> None:
         self._services, self._engine, self._folder = services, engine, state
-        self._images, self._unwritable = ImageStore(state), ""
+        self._images, self._unwritable = images, ""
         self._checking = asyncio.Lock()
         self._state, self._until_s = ReadinessState(), 0.0
 

@@ -135,6 +135,14 @@ class StoredImages:
         return covered / (sum(weights.values()) or 1.0)
 
 
+async def has_images(retriever: object) -> bool:
+    """Whether any chunk of its index stands for an image; False where it cannot be read."""
+    try:
+        return isinstance(retriever, HybridRetriever) and await retriever.index.has(IMAGE_KEYWORD)
+    except ERRORS:
+        return False
+
+
 def _part_of(strip_id: str) -> str:
     """The passage that a strip was cut from."""
     return strip_id.partition("#")[0]

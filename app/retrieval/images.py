@@ -67,9 +67,8 @@ class ImageStore:
     Several processes may read it while one writes. What cannot be read or written is IndexUnusable.
     """
 
-    def __init__(self, data_dir: Path) -> None:
-        self._file = data_dir / FILE
-        self._was_there = False
+    def __init__(self, data_dir: Path, *, was_there: bool = False) -> None:
+        self._file, self._was_there = data_dir / FILE, was_there
 
     def can_be_read(self) -> bool:
         """Whether it opens; one that has never been there holds nothing, one that is gone did."""

@@ -139,6 +139,9 @@ class Index(Protocol):
     async def probe(self) -> None:
         """Reads a stored chunk, if there is any; fails as a search does that cannot read."""
 
+    async def has(self, keyword: str) -> bool:
+        """Whether any owner has a chunk with this keyword."""
+
     async def size(self) -> tuple[int, int] | None:
         """Documents and chunks of all owners; None where counting them costs too much."""
 
@@ -320,6 +323,9 @@ class Dialect:
         if filters.keywords:
             parts.append(self.has_any.format(self._listed(filters.keywords)))
         return " and ".join(parts)
+
+    def having(self, keyword: str) -> str:
+        return self.has_any.format(self.quote(keyword))
 
     def _listed(self, values: Sequence[str]) -> str:
         return ", ".join(map(self.quote, values))

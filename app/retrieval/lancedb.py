@@ -160,6 +160,10 @@ class LanceIndex:
         with _storage(self.folder):
             await self._table.query().select(["id", "text"]).limit(1).to_list()
 
+    async def has(self, keyword: str) -> bool:
+        with _storage(self.folder):
+            return bool(await self._table.count_rows(LANCE.having(keyword)))
+
     async def size(self) -> tuple[int, int]:
         with _storage(self.folder):
             documents = await self._table.count_rows("position = 0")
@@ -273,8 +277,7 @@ async def ids_with(folder: Path, keyword: str) -> list[str]:
         if TABLE not in (await database.list_tables()).tables:
             return []
         table = await database.open_table(TABLE)
-        having = LANCE.has_any.format(LANCE.quote(keyword))
-        rows = await table.query().where(having).select(["id"]).to_list()
+        rows = await table.query().where(LANCE.having(keyword)).select(["id"]).to_list()
     return [row["id"] for row in rows]
 
 

@@ -89,6 +89,11 @@ class MilvusIndex:
     async def probe(self) -> None:
         await self.count(Scope())
 
+    @threaded
+    def has(self, keyword: str) -> bool:
+        with _reached(self._url):
+            return bool(_counted(self._client, MILVUS.having(keyword)))
+
     async def size(self) -> None:
         """Not known: Milvus would count every row."""
 

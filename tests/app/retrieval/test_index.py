@@ -166,6 +166,12 @@ async def test_no_value_of_a_filter_says_more_than_itself(writer: Writer, field:
         assert found == (["100% sure_.md"] if (field, value) == ("sources", "100%") else [])
 
 
+async def test_a_keyword_is_known_whoever_owns_its_chunk(writer: Writer) -> None:
+    await writer.put("pump.md", "The windmill.", owner="ada")
+    known = [word for word in ["windmill", "gate", *HOSTILE] if await writer.index.has(word)]
+    assert known == ["windmill"]
+
+
 async def test_owners_see_their_own_and_what_is_shared(writer: Writer) -> None:
     index = writer.index
     await writer.put("shared.md", "The pump.")

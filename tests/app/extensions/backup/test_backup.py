@@ -374,6 +374,23 @@ def test_with_a_damaged_image_store_texts_come_and_all_go(
         assert saved(kept, tmp_path / "copy").documents == 4
 
 
+def test_after_a_start_without_its_images_readiness_lists_them(
+    kept: Path, service_of: Open
+) -> None:
+    with service_of(kept) as service:
+        becomes(service, {"status": "ready"})
+        service.client.timeout = httpx.Timeout(60)
+        upload(service, **{"valve.md": pictured(1)})
+    for file in kept.glob("images.sqlite*"):
+        file.unlink()
+    with service_of(kept) as service:
+        becomes(service, {"status": "ready", "degraded": ["images"]})
+        service.client.timeout = httpx.Timeout(60)
+        assert service.client.delete(f"/documents/{listed(service)['valve.md']}").is_success
+    with service_of(kept) as service:
+        becomes(service, {"status": "ready"})
+
+
 async def test_images_whose_documents_are_gone_are_told_and_removed(
     kept: Path, loaded: Loaded
 ) -> None:
