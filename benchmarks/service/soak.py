@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import httpx
@@ -39,6 +40,8 @@ SETTLES_S = 20.0
 """After the last request, before the last sample: what runs leave is then gone."""
 WARM_UP = 1 / 3
 """Of the samples, left out of slopes: caches fill, threads start."""
+MEAN_MIN = 5.0
+"""Single samples of memory swing by some 15 MB; means of so many minutes are compared."""
 OPTIONS = {"retrieve_k": 5, "deadline_ms": 10_000}
 MEASURES = {
     "memory_mb": "resident memory, MB",
@@ -201,6 +204,18 @@ def slope(samples: Sequence[Figures], name: str) -> float | None:
     return round(float(np.polyfit(hours, [each[name] for each in late], 1)[0]), 2)
 
 
+def memory_line(samples: Sequence[Figures]) -> str:
+    """The means before the end of the warm-up and before the end, and what lies between them."""
+    memory = [each["memory_mb"] for each in samples]
+    many = round(60 * MEAN_MIN / SAMPLE_S)
+    warm_up = memory[: round(WARM_UP * len(memory)) or 1]
+    warm, last = fmean(warm_up[-many:]), fmean(memory[-many:])
+    return (
+        f"Resident memory, mean of {MEAN_MIN:g} minutes: {warm:.0f} MB at the end of the warm-up,"
+        f" {last:.0f} MB at the end ({100 * (last / warm - 1):+.1f} %)."
+    )
+
+
 def report(figures: Figures) -> str:
     samples, settled = figures["samples"], figures["settled"]
     late = samples[round(WARM_UP * len(samples)) :]
@@ -234,7 +249,15 @@ def report(figures: Figures) -> str:
         lines.append(f"| {title} | {' | '.join(f'{value:g}' for value in told)} | {shown} |")
     said = ", ".join(f"{many} x {name}" for name, many in figures["said"].items())
     wrong = ", ".join(f"{many} x {name}" for name, many in faults.items()) or "none"
-    lines += ["", f"Replies: {said}.", "", f"Other than a success: {wrong}.", ""]
+    lines += [
+        "",
+        memory_line(samples),
+        "",
+        f"Replies: {said}.",
+        "",
+        f"Other than a success: {wrong}.",
+        "",
+    ]
     return "\n".join(lines)
 
 
