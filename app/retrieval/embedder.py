@@ -38,8 +38,9 @@ class Weights:
     dense: float
 
 
-# Measured on training questions (benchmarks/hybrid_weights.md): in Chinese every weight of the
-# table's scores made the order worse, so they only break ties and fill up.
+# Measured on training questions (benchmarks/hybrid_weights.md). In Chinese every weight of the
+# table's scores made the order worse where questions share the text's words, and where they do not,
+# what it found more of led to no more right answers: they break ties and fill up.
 TABLE_WEIGHTS: Mapping[Language, Weights] = {"en": Weights(1.0, 0.5), "zh": Weights(1.0, 0.0)}
 # The paper's, of a large encoder; best for a small one, too (benchmarks/retrieval.md, embedders).
 ENCODER_WEIGHTS: Mapping[Language, Weights] = dict.fromkeys(("en", "zh"), Weights(0.3, 1.0))
@@ -103,8 +104,8 @@ class VectorTable:
 class StaticEmbedder:
     """Weighted means of token vectors: WordPiece tokens in English, jieba words in Chinese.
 
-    Each table loads at its first use, once in a process. The two languages' vectors have the same
-    width but nothing else in common.
+    Each table loads at its first use, once in a process. The two languages' vectors have nothing in
+    common; the narrower ones of English end in zeros.
     """
 
     crosses_languages = False
@@ -128,7 +129,8 @@ class StaticEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
-            vectors[row] = self._summed(text)
+            summed = self._summed(text)
+            vectors[row, : len(summed)] = summed
         return unit(vectors)
 
     async def embed_query(self, text: str) -> Vectors:
@@ -139,7 +141,7 @@ class StaticEmbedder:
         """There is nothing to release."""
 
     def word(self, word: str, language: Language) -> tuple[Vectors, int]:
-        """A word's vector, shape (dimensions,), all zeros where it is unknown, and its rank.
+        """A word's vector, as wide as its table, all zeros where it is unknown, and its rank.
 
         The rank is the word's place in a vocabulary ordered by how often words occur, of its
         rarest part where it has several; past the end of it where it is unknown.
