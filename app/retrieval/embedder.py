@@ -39,8 +39,8 @@ class Weights:
 
 
 # Measured on training questions (benchmarks/hybrid_weights.md). In Chinese every weight of the
-# table's scores made the order worse where questions share the text's words, and where they do not,
-# what it found more of led to no more right answers: they break ties and fill up.
+# table's scores makes the order worse where questions share the text's words: they break ties and
+# fill up.
 TABLE_WEIGHTS: Mapping[Language, Weights] = {"en": Weights(1.0, 0.5), "zh": Weights(1.0, 0.0)}
 # The paper's, of a large encoder; best for a small one, too (benchmarks/retrieval.md, embedders).
 ENCODER_WEIGHTS: Mapping[Language, Weights] = dict.fromkeys(("en", "zh"), Weights(0.3, 1.0))
@@ -143,8 +143,8 @@ class StaticEmbedder:
     def word(self, word: str, language: Language) -> tuple[Vectors, int]:
         """A word's vector, as wide as its table, all zeros where it is unknown, and its rank.
 
-        The rank is the word's place in a vocabulary ordered by how often words occur, of its
-        rarest part where it has several; past the end of it where it is unknown.
+        The rank is the word's place in the table, in English ordered by how often words occur, of
+        its rarest part where it has several; past the end of it where it is unknown.
         """
         if language == "zh":
             known, table = _chinese()

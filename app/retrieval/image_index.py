@@ -26,6 +26,8 @@ from graphs.types import Image, ImageThresholds, Passage
 LEXICAL_THRESHOLDS = ImageThresholds(text=0.9, image=0.87)
 """Found by benchmarks/images.py: above what was asked for in vain, and above other pictures."""
 LEAST_RARITY = 0.1
+LOOKED_FOR_S = 5.0
+"""At the start, for images in the index: the service does not wait longer."""
 # What images are asked for with, beside the words that anything is asked with.
 ASKING = word_set(
     "show see look looks like picture pictures image images photo photos photograph illustration"
@@ -136,10 +138,13 @@ class StoredImages:
 
 
 async def has_images(retriever: object) -> bool:
-    """Whether any chunk of its index stands for an image; False where it cannot be read."""
+    """Whether any chunk of its index stands for an image; False where that cannot be read soon."""
+    if not isinstance(retriever, HybridRetriever):
+        return False
     try:
-        return isinstance(retriever, HybridRetriever) and await retriever.index.has(IMAGE_KEYWORD)
-    except ERRORS:
+        async with asyncio.timeout(LOOKED_FOR_S):
+            return await retriever.index.has(IMAGE_KEYWORD)
+    except ERRORS:  # a TimeoutError is an OSError
         return False
 
 

@@ -162,7 +162,8 @@ class LanceIndex:
 
     async def has(self, keyword: str) -> bool:
         with _storage(self.folder):
-            return bool(await self._table.count_rows(LANCE.having(keyword)))
+            query = self._table.query().where(LANCE.having(keyword)).select(["id"]).limit(1)
+            return bool(await query.to_list())
 
     async def size(self) -> tuple[int, int]:
         with _storage(self.folder):

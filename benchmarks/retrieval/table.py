@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
@@ -41,7 +42,6 @@ APART = 0.1
 # Smooth inverse frequency: a / (a + p(token)).
 SIF = 1e-4
 ENGLISH_DIMENSIONS, CHINESE_DIMENSIONS = 128, 256
-"""What more brings in English is lost in the noise (benchmarks/hybrid_weights.md)."""
 MAX_TOKENS = 160
 PASSAGES, QUESTIONS = 13_000, 7_000
 """Chinese texts, from all sources in turn."""
@@ -185,8 +185,8 @@ def write_chinese(folder: Path, data: Path, cache: Path | None) -> dict[str, Any
     whole = list(dict.fromkeys(chain.from_iterable((it.passage, it.question) for it in records)))
     words, texts = Words(whole), texts_of(records)
     alone: list[Text] = [("passage", word) for word in words.rows]
-    tokens = encoded(alone, cache and cache / "zh_tokens.npy")
-    targets = encoded(texts, cache and cache / "zh_texts.npy")
+    tokens = encoded(alone, cache)
+    targets = encoded(texts, cache)
     is_question = np.array([kind == "query" for kind, _ in texts])
     middle = targets[~is_question].mean(axis=0)
     middles = np.where(is_question[:, None], targets[is_question].mean(axis=0), middle)
@@ -239,6 +239,8 @@ def texts_of(records: Sequence[Record]) -> list[Text]:
     turns = in_turn(records, attrgetter("source"), rng)
     passages = list(dict.fromkeys((record.title, record.passage) for record in turns))
     questions = list(dict.fromkeys(record.question for record in turns if record.question))
+    if not passages:
+        raise SystemExit("the data folder holds no Chinese passages")
     read: list[Text] = []
     while len(read) < PASSAGES:
         for title, passage in passages[: PASSAGES - len(read)]:
@@ -259,22 +261,21 @@ def some_sentences(passage: str, rng: random.Random) -> str:
 
 
 def encoded(texts: Sequence[Text], cache: Path | None) -> Matrix:
-    """The encoder's vectors, shape (texts, 384)."""
-    if cache is not None and cache.exists():
-        known: Matrix = np.load(cache).astype(np.float32)
-        if len(known) != len(texts):
-            raise SystemExit(f"{cache} holds vectors of other texts: delete it")
+    """The encoder's vectors, shape (texts, 384), kept in a file that is named by the texts."""
+    name = sha256(json.dumps(texts).encode()).hexdigest()[:16]
+    if cache is not None and (cache / f"{name}.npy").exists():
+        known: Matrix = np.load(cache / f"{name}.npy").astype(np.float32)
         return known
     encoder = e5_embedder()
-    vectors = np.zeros((len(texts), encoder.dimensions), dtype=np.float32)
+    vectors = np.zeros((len(texts), encoder.dimensions), dtype=np.float16)
     kinds: tuple[InputType, ...] = ("passage", "query")
     for kind in kinds:
         of_kind = [row for row, (its_kind, _) in enumerate(texts) if its_kind == kind]
         if of_kind:
             vectors[of_kind] = encoder.embed([texts[row][1] for row in of_kind], kind)[0]
     if cache is not None:
-        np.save(cache, vectors.astype(np.float16))
-    return vectors
+        np.save(cache / f"{name}.npy", vectors)
+    return vectors.astype(np.float32)
 
 
 def save(file: Path, vectors: Matrix) -> None:
