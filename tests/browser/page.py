@@ -89,6 +89,12 @@ class Page:
 
         wait_until(has_come, WAIT_S)
 
+    def unfold_options(self) -> None:
+        """All groups of them, once they are drawn."""
+        self.click("#options summary")
+        self.wait(lambda: self.count(".group"))
+        self.do("for (const it of document.querySelectorAll('.group')) it.open = true")
+
     def start(self, question: str) -> None:
         """Types a question and presses Enter."""
         box = self.one("#question")

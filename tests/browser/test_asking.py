@@ -176,8 +176,7 @@ def test_a_follow_up_stays_in_the_conversation(page: Page, shipped: Serving) -> 
 
 
 def test_changed_options_alone_are_sent(page: Page, shipped: Serving) -> None:
-    page.click("#options summary")
-    page.do("for (const it of document.querySelectorAll('.group')) it.open = true")
+    page.unfold_options()
     page.one("#option-retrieve_k").send_keys("3")
     page.one("#option-filters-language").send_keys("en")
     page.do("document.querySelector('#option-ablation-grade_titles').click()")
@@ -193,8 +192,7 @@ def test_changed_options_alone_are_sent(page: Page, shipped: Serving) -> None:
 
 
 def test_a_refused_option_is_told_at_its_field(page: Page) -> None:
-    page.click("#options summary")
-    page.do("for (const it of document.querySelectorAll('.group')) it.open = true")
+    page.unfold_options()
     page.one("#option-retrieve_k").send_keys("many")
     page.one("#option-upper").send_keys("99")
     page.start(ENGLISH)

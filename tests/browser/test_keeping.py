@@ -134,8 +134,7 @@ def test_what_a_hostile_document_says_is_text(page: Page, hostile: Path) -> None
 def test_two_runs_are_compared(page: Page) -> None:
     page.ask(ENGLISH)
     first = page.run_id()
-    page.click("#options summary")
-    page.do("for (const it of document.querySelectorAll('.group')) it.open = true")
+    page.unfold_options()
     page.one("#option-retrieve_k").send_keys("2")
     page.start(CHINESE)
     page.wait(lambda: page.run_id() != first and page.ended())

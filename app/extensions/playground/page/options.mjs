@@ -7,11 +7,13 @@ let fields = []; // {pointer, path, value(), reset(), item, error}
 
 const NEEDS_MODEL = new Set(["best"]);
 
-/** Builds the form; what was set before is kept. Without a language model, presets that need one are closed. */
+/** Builds the form; what was set or unfolded before stays. Without a language model, presets that need one are closed. */
 export function build(schema, changed, hasModel) {
   const kept = fields.length ? given() : {};
   fields = [];
+  const open = [...byId("fields").children].filter((it) => it.open).map((it) => it.dataset.group);
   put(byId("fields"), ...groups(schema, kept));
+  for (const group of byId("fields").children) group.open = open.includes(group.dataset.group);
   presets(changed, hasModel);
   byId("fields").oninput = () => count(changed);
   byId("option-filter").oninput = filter;
