@@ -136,9 +136,11 @@ def test_runs_that_wait_for_the_model_hold_no_place(
     serving: Serving, openai_server: OpenAIServer
 ) -> None:
     serving.app.state.runs.admission.places = 1
-    openai_server.delay_s = 0.5
-    with ThreadPoolExecutor() as threads:
-        answers = list(threads.map(lambda _: asked(serving, ENGLISH)[0], range(6)))
+    openai_server.together = 4
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(
+            threads.map(lambda _: asked(serving, ENGLISH, deadline_ms=30_000)[0], range(6))
+        )
     assert [answer["degraded"] for answer in answers] == [[]] * 6
     assert openai_server.most_at_once >= 4
 
