@@ -288,7 +288,7 @@ def _manuals(manuals: Figures) -> str:
         "auc", "standing_auc", "auc_covered", "coverage", "uncovered_above", "calibration_error",
         "covered_correct", "covered_incorrect", "uncovered_correct", "uncovered_incorrect",
     )  # fmt: skip
-    languages = [name.split()[0] for name in manuals if name.endswith("selective")]
+    languages = [name.removesuffix(" selective") for name in manuals if name.endswith(" selective")]
     selective = [
         [key.replace("_", " "), *(f"{manuals[f'{name} selective'][key]:.3f}" for name in languages)]
         for key in told
@@ -300,10 +300,10 @@ def _manuals(manuals: Figures) -> str:
     ]
     return f"""## Manuals
 
-Questions (faq) and headings and options (entry) of manuals whose packages training never reads,
-each against ten entries of its package by BM25, shown without their own heading; for every second
-question the answering entry is taken away. Of the others: how often it stands first, mean
-reciprocal rank, share of the other entries below it.
+Questions (faq), headings and options (entry), and questions in a user's own words (user),
+of manuals whose packages training never reads, each against ten entries of its package by BM25,
+shown without their own heading; for every second question the answering entry is taken away. Of
+the others: how often it stands first, mean reciprocal rank, share of the other entries below it.
 
 {table(("rows", "questions", "scorer", "first", "MRR", "below it"), ranked)}
 

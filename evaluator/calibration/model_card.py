@@ -63,6 +63,7 @@ def write_card(folder: Path) -> Path | None:
     options, training = made_by["options"], made_by["training"]
     is_shipped = folder.resolve() == WEIGHTS.resolve()
     values = {
+        "device": "a CPU",
         **config,
         **training,
         **options,
