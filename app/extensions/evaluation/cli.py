@@ -71,18 +71,14 @@ def evaluate(
         if label:
             command.label_by_hand(questions, collection)
             return
-        options = command.Options(
-            out=out,
-            variants=variant or (),
+        request = command.request_of(
+            questions,
+            limit,
+            variant or (),
+            name=name or questions.stem,
             judge=judge,
             collection=collection,
-            name=name,
-            baseline=baseline,
-            language=language,
-            calibrates=calibrate,
-            parallel=parallel,
             seed=seed,
-            confirmed=yes,
-            limit=limit,
         )
-        command.evaluate_file(questions, options)
+        report = command.evaluated(request, baseline, parallel, calibrates=calibrate, confirmed=yes)
+        command.write(report, out, language)

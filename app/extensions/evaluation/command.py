@@ -5,19 +5,16 @@ import json
 import logging
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.cli.serve import settings_told
-from app.cli.terminal import fail
+from app.cli.terminal import errors, fail
 from app.composition.services import open_services
 from app.errors import InvalidRequest, ServiceError, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
@@ -33,7 +30,6 @@ from app.main import DaemonThreads
 from app.retrieval.index import StoredCollection
 from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
-from app.settings import Settings
 from app.storage.api_keys import Caller
 from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
@@ -44,63 +40,83 @@ from graphs.ports import Services
 from graphs.types import Language
 from graphs.workflows.registry import WORKFLOWS
 
-console = Console(stderr=True)
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between options, not within a list such as `["hyde","rewrite"]`."""
 REGRESSED = 3
 """The exit code where a measure is worse than the baseline beyond chance."""
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line asks for beside the questions."""
-
-    out: Path
-    variants: Sequence[str] = ()
-    judge: str = "evaluator"
-    collection: str | None = None
-    name: str | None = None
-    baseline: Path | None = None
-    language: Language | None = None
-    calibrates: bool = False
-    parallel: int = 2
-    seed: int = 0
-    confirmed: bool = False
-    limit: int | None = None
-
-
-def evaluate_file(file: Path, options: Options) -> None:
-    """Writes report.html and results.json into `out`; exit code 3 behind a baseline."""
-    logging.basicConfig(level=logging.ERROR)
+def request_of(
+    file: Path, limit: int | None, variants: Sequence[str], **fields: str | int | None
+) -> EvaluationRequest:
+    """The first `limit` questions of a file, and what the command line says of the evaluation."""
+    given: dict[str, Any] = {**fields, "questions": _questions_in(_text(file), file)[:limit]}
+    if variants:
+        given["variants"] = [_variant(text) for text in variants]
     try:
-        questions = read_questions(_text(file), str(file))[: options.limit]
-        request = _request(questions, file, options)
-        baseline = None if options.baseline is None else _baseline(options.baseline)
-        report = asyncio.run(_evaluate(settings_told(), request, options, baseline))
-    except (ServiceError, InvalidRequest) as error:
-        fail(str(error))
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "report.html").write_text(report.html(options.language), "utf-8")
+        return EvaluationRequest.model_validate(given)
+    except ValidationError as error:
+        fail(wrong_fields(error))
+
+
+def evaluated(
+    request: EvaluationRequest,
+    baseline: Path | None,
+    parallel: int,
+    *,
+    calibrates: bool,
+    confirmed: bool,
+) -> EvaluationReport:
+    """Asks all questions; calls of a language model wait for the user's yes unless `confirmed`."""
+    before = None if baseline is None else _results_in(baseline)
+
+    async def report(jobs: EvaluationJobs, scope: Scope) -> EvaluationReport:
+        _confirm(request, jobs.services, confirmed)
+        columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=errors, transient=True) as bar:
+            task = bar.add_task("answers", total=len(request.cells))
+
+            async def progress(done: int, _total: int) -> None:
+                bar.update(task, completed=done)
+
+            evaluation = await jobs.begin(request, scope, progress)
+            await jobs.finished(evaluation)
+        report = await jobs.report(evaluation, calibrates=calibrates, baseline=before)
+        if report is None:
+            row = await jobs.store.get(evaluation, "")
+            fail(row["problem"] or "the evaluation was stopped; the answers so far are stored")
+        return report
+
+    return _with_jobs(report, request.collection, parallel)
+
+
+def write(report: EvaluationReport, out: Path, language: Language | None) -> None:
+    """Writes report.html and results.json into `out`; exit code 3 behind a baseline."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.html").write_text(report.html(language), "utf-8")
     results = json.dumps(report.results, ensure_ascii=False, indent=1, sort_keys=True)
-    (options.out / "results.json").write_text(f"{results}\n", "utf-8")
-    _tell(report, options.out)
+    (out / "results.json").write_text(f"{results}\n", "utf-8")
+    _tell(report, out)
     if report.comparison is not None and report.comparison.regressions:
         raise typer.Exit(REGRESSED)
 
 
 def make_questions(file: Path, most: int, collection: str | None) -> None:
     """Writes a first question set, which a person has to edit."""
-    logging.basicConfig(level=logging.ERROR)
     if file.exists():
         fail(f"{file} is there already: name a new file")
-    try:
-        questions = asyncio.run(_make(settings_told(), most, collection))
-    except ServiceError as error:
-        fail(str(error))
+
+    async def made(jobs: EvaluationJobs, scope: Scope) -> list[EvaluationQuestion]:
+        retriever = jobs.services.retriever
+        if not isinstance(retriever, HybridRetriever):
+            fail("the knowledge base of these settings cannot be listed")
+        return await first_questions(retriever.index, scope, most, jobs.services.chat)
+
+    questions = _with_jobs(made, collection)
     if not questions:
         fail("there are no documents to ask about: see `selfcrag ingest`")
-    lines = [question.model_dump_json(exclude_defaults=True) for question in questions]
-    file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    file.write_text("".join(question.line for question in questions), "utf-8")
     typer.echo(
         f"{len(questions)} questions in {file}, written by a machine: edit them, and add `answers`"
         " and questions that the documents do not answer (`answerable`: false)",
@@ -110,13 +126,12 @@ def make_questions(file: Path, most: int, collection: str | None) -> None:
 
 def label_by_hand(file: Path, collection: str | None) -> None:
     """Appends the user's own questions to `file`, each with the passage that answers it."""
-    logging.basicConfig(level=logging.ERROR)
-    try:
-        known = _known(file)
-        questions = asyncio.run(_label(settings_told(), file, known, collection))
-    except (ServiceError, InvalidRequest, RetrieverFailed) as error:
-        fail(str(error))
-    typer.echo(what_next(questions, file, collection))
+    known = _known(file)
+
+    async def labelled(jobs: EvaluationJobs, scope: Scope) -> list[EvaluationQuestion]:
+        return await label_questions(jobs.services.retriever, scope, file, known)
+
+    typer.echo(what_next(_with_jobs(labelled, collection), file, collection))
 
 
 def _known(file: Path) -> list[EvaluationQuestion]:
@@ -131,71 +146,40 @@ def _known(file: Path) -> list[EvaluationQuestion]:
                 lines.write("\n")
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file} cannot be appended to: {error}")
-    return read_questions(text, str(file)) if text.strip() else []
+    return _questions_in(text, file) if text.strip() else []
 
 
-async def _evaluate(
-    settings: Settings, request: EvaluationRequest, options: Options, baseline: Any
-) -> EvaluationReport:
-    async with _open(settings, request.collection, options.parallel) as (jobs, scope):
-        _confirm(request, jobs.services, options)
-        columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("answers", total=len(request.cells))
+def _with_jobs(
+    work: Callable[[EvaluationJobs, Scope], Awaitable[T]], collection: str | None, parallel: int = 1
+) -> T:
+    """What `work` returns, with what it needs open; where it fails the command ends."""
 
-            async def progress(done: int, _total: int) -> None:
-                bar.update(task, completed=done)
-
-            evaluation = await jobs.begin(request, scope, progress)
+    async def done() -> T:
+        settings = settings_told()
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        async with (
+            open_services(settings) as services,
+            open_engine(settings) as engine,
+            open_store(settings, engine) as store,
+        ):
+            graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
+            runs = Runs(graphs, services, parallel, store, preset=settings.preset)
+            collections = CollectionStore(engine, uploads_into(services.retriever, settings))
+            scope = await collections.scope(Caller(), collection)
+            _has_documents(scope, await collections.all(Caller()))
+            evaluations = Evaluations(engine, store.process)
+            jobs = EvaluationJobs(runs, services, evaluations, parallel)
             try:
-                await jobs.finished(evaluation)
+                return await work(jobs, scope)
             finally:
-                await jobs.cancel(evaluation)
-        report = await jobs.report(evaluation, calibrates=options.calibrates, baseline=baseline)
-        if report is None:
-            row = await jobs.store.get(evaluation, "")
-            fail(row["problem"] or "the evaluation was stopped; the answers so far are stored")
-        return report
+                await jobs.aclose()
+                await runs.aclose()
 
-
-async def _make(settings: Settings, most: int, collection: str | None) -> list[EvaluationQuestion]:
-    async with _open(settings, collection, 1) as (jobs, scope):
-        retriever = jobs.services.retriever
-        if not isinstance(retriever, HybridRetriever):
-            fail("the knowledge base of these settings cannot be listed")
-        return await first_questions(retriever.index, scope, most, jobs.services.chat)
-
-
-async def _label(
-    settings: Settings, file: Path, known: Sequence[EvaluationQuestion], collection: str | None
-) -> list[EvaluationQuestion]:
-    async with _open(settings, collection, 1) as (jobs, scope):
-        return await label_questions(jobs.services.retriever, scope, file, known)
-
-
-@asynccontextmanager
-async def _open(
-    settings: Settings, collection: str | None, parallel: int
-) -> AsyncIterator[tuple[EvaluationJobs, Scope]]:
-    asyncio.get_running_loop().set_default_executor(DaemonThreads())
-    async with (
-        open_services(settings) as services,
-        open_engine(settings) as engine,
-        open_store(settings, engine) as store,
-    ):
-        graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
-        runs = Runs(graphs, services, parallel, store, preset=settings.preset)
-        uploads = uploads_into(services.retriever, settings)
-        evaluations = Evaluations(engine, store.process)
-        jobs = EvaluationJobs(runs, services, evaluations, parallel)
-        collections = CollectionStore(engine, uploads)
-        scope = await collections.scope(Caller(), collection)
-        _has_documents(scope, await collections.all(Caller()))
-        try:
-            yield jobs, scope
-        finally:
-            await jobs.aclose()
-            await runs.aclose()
+    logging.basicConfig(level=logging.ERROR)
+    try:
+        return asyncio.run(done())
+    except (ServiceError, RetrieverFailed) as error:
+        fail(str(error))
 
 
 def _has_documents(scope: Scope, known: Sequence[StoredCollection]) -> None:
@@ -204,24 +188,6 @@ def _has_documents(scope: Scope, known: Sequence[StoredCollection]) -> None:
     if filled and filled.keys().isdisjoint(scope.collections):
         others = ", ".join(f"{name} ({many})" for name, many in filled.items())
         fail(f"{scope.collections[0]} is empty; add --collection with one of: {others}")
-
-
-def _request(
-    questions: Sequence[EvaluationQuestion], file: Path, options: Options
-) -> EvaluationRequest:
-    given: dict[str, Any] = {
-        "name": options.name or file.stem,
-        "questions": list(questions),
-        "judge": options.judge,
-        "collection": options.collection,
-        "seed": options.seed,
-    }
-    if options.variants:
-        given["variants"] = [_variant(text) for text in options.variants]
-    try:
-        return EvaluationRequest.model_validate(given)
-    except ValidationError as error:
-        fail(wrong_fields(error))
 
 
 def _variant(text: str) -> dict[str, Any]:
@@ -244,19 +210,19 @@ def _variant(text: str) -> dict[str, Any]:
     return {"name": name if equals else text, "workflow": workflow or name, "options": options}
 
 
-def _confirm(request: EvaluationRequest, services: Services, options: Options) -> None:
+def _confirm(request: EvaluationRequest, services: Services, confirmed: bool) -> None:
     """Tells what a language model will cost, and asks before it does."""
     calls = model_calls(request, services)
     line = f"{len(request.questions)} questions, {len(request.variants)} variants"
     if not calls:
-        console.print(f"{line}: no language model is asked", style="dim", highlight=False)
+        errors.print(f"{line}: no language model is asked", style="dim", highlight=False)
         return
-    console.print(
+    errors.print(
         f"{line}: up to about {calls:,} calls of {services.chat_name}; answers that are known"
         " already cost nothing",
         highlight=False,
     )
-    if options.confirmed:
+    if confirmed:
         return
     if not sys.stdin.isatty():
         fail("add --yes to spend them")
@@ -298,7 +264,14 @@ def _text(file: Path) -> str:
         fail(f"{file} cannot be read: {error}")
 
 
-def _baseline(file: Path) -> Mapping[str, Any]:
+def _questions_in(text: str, file: Path) -> list[EvaluationQuestion]:
+    try:
+        return read_questions(text, str(file))
+    except InvalidRequest as error:
+        fail(str(error))
+
+
+def _results_in(file: Path) -> Mapping[str, Any]:
     try:
         results: Mapping[str, Any] = json.loads(_text(file))
         if not {"rows", "variants", "seed"} <= results.keys():

@@ -42,13 +42,9 @@ async def label_questions(
         if row is not None:
             ids.add(row.id)
             labelled.append(row)
-            _append(row, file)
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write(row.line)
     return labelled
-
-
-def _append(row: EvaluationQuestion, file: Path) -> None:
-    with file.open("a", encoding="utf-8") as lines:
-        lines.write(f"{row.model_dump_json(exclude_defaults=True)}\n")
 
 
 def what_next(questions: Sequence[EvaluationQuestion], file: Path, collection: str | None) -> str:

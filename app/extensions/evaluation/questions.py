@@ -67,6 +67,11 @@ class EvaluationQuestion(BaseModel):
             return True
         return self.answerable
 
+    @property
+    def line(self) -> str:
+        """It as a line of a file of JSON lines."""
+        return f"{self.model_dump_json(exclude_defaults=True)}\n"
+
 
 def read_questions(text: str, name: str = "questions") -> list[EvaluationQuestion]:
     """From JSON lines, a JSON list, or CSV with a header; `name` is for messages.
