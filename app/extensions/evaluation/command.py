@@ -71,7 +71,7 @@ def evaluated(
     """Asks all questions; calls of a language model wait for the user's yes unless `confirmed`."""
     before = None if baseline is None else _results_in(baseline)
 
-    async def report(jobs: EvaluationJobs, scope: Scope) -> EvaluationReport:
+    async def reported(jobs: EvaluationJobs, scope: Scope) -> EvaluationReport:
         _confirm(request, jobs.services, confirmed)
         columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=errors, transient=True) as bar:
@@ -88,7 +88,7 @@ def evaluated(
             fail(row["problem"] or "the evaluation was stopped; the answers so far are stored")
         return report
 
-    return _with_jobs(report, request.collection, parallel)
+    return _with_jobs(reported, request.collection, parallel)
 
 
 def write(report: EvaluationReport, out: Path, language: Language | None) -> None:

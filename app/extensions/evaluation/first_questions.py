@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
 from app.extensions.evaluation.questions import EvaluationQuestion
-from app.retrieval.index import StoredDocument
+from app.retrieval.index import Index, StoredDocument
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import (
     as_hypothetical_questions,
@@ -26,17 +26,8 @@ MAX_TRIES = 5
 """For each question that is wanted; documents whose chunks are all too short end it otherwise."""
 
 
-class Library(Protocol):
-    """The documents to ask about."""
-
-    async def documents(self, scope: Scope) -> Sequence[StoredDocument]: ...
-    async def chunks_of(
-        self, document_id: str, names: Sequence[str], scope: Scope
-    ) -> Sequence[Mapping[str, Any]]: ...
-
-
 async def first_questions(
-    library: Library, scope: Scope, most: int, chat: BaseChatModel | None = None
+    index: Index, scope: Scope, most: int, chat: BaseChatModel | None = None
 ) -> list[EvaluationQuestion]:
     """At most `most`, spread over the documents, the same for the same documents.
 
@@ -44,15 +35,14 @@ async def first_questions(
     whose text begins with its heading, has its first sentence as gold answer. Their gold source is
     the document.
     """
-    documents = sorted(await library.documents(scope), key=lambda it: _order(it.id))
+    documents = sorted(await index.documents(scope), key=lambda it: _order(it.id))
     questions: dict[str, EvaluationQuestion] = {}
-    async for document, chunk in _chunks(library, scope, documents, most * MAX_TRIES):
+    async for document, chunk in _chunks(index, scope, documents, most * MAX_TRIES):
         if len(questions) == most:
             break
         text, answers = await _question(document.title, chunk, chat)
         if text and text not in questions:
             questions[text] = EvaluationQuestion(
-                id=_order(text)[:12],
                 question=text,
                 answers=answers,
                 sources=[document.source],
@@ -62,7 +52,7 @@ async def first_questions(
 
 
 async def _chunks(
-    library: Library, scope: Scope, documents: Sequence[StoredDocument], most: int
+    index: Index, scope: Scope, documents: Sequence[StoredDocument], most: int
 ) -> AsyncIterator[tuple[StoredDocument, Mapping[str, Any]]]:
     """One of each document, then another of each, those first that have headings."""
     tried, turn, left = 0, 0, list(documents)
@@ -72,7 +62,7 @@ async def _chunks(
             if tried == most:
                 return
             tried += 1
-            chunks = await library.chunks_of(document.id, ["id", "text", "heading"], scope)
+            chunks = await index.chunks_of(document.id, ["id", "text", "heading"], scope)
             long = [chunk for chunk in chunks if word_count(chunk["text"]) >= MIN_WORDS]
             long.sort(key=lambda chunk: (not chunk["heading"], _order(chunk["id"])))
             if turn < len(long):

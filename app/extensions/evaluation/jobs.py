@@ -121,8 +121,8 @@ class EvaluationJobs:
             if isinstance(retriever, HybridRetriever):
                 documents = await retriever.index.documents(scope)
             fingerprint = await asyncio.to_thread(fingerprint_of, self.services, documents)
-            answers = await self._answers(evaluation_id, request, scope, fingerprint, progress)
             keys = keys_of(request, fingerprint)
+            answers = await self._answers(evaluation_id, request, scope, keys, progress)
             results = {
                 "results": await asyncio.to_thread(results_of, request, answers, fingerprint),
                 "times": times_of(answers),
@@ -147,7 +147,7 @@ class EvaluationJobs:
         evaluation_id: str,
         request: EvaluationRequest,
         scope: Scope,
-        fingerprint: Mapping[str, Any],
+        keys: Sequence[str],
         progress: Progress | None,
     ) -> list[Answered]:
         """All answers, a question's variants together, in the order of the request.
@@ -155,8 +155,7 @@ class EvaluationJobs:
         Failed runs are told, not kept: the next evaluation asks them again.
         """
         judge = judge_of(request.judge, self.services)
-        cells, keys = request.cells, keys_of(request, fingerprint)
-        known = await self.store.known(scope.owner, keys)
+        cells, known = request.cells, await self.store.known(scope.owner, keys)
         done, free, saved = 0, asyncio.Semaphore(self._parallel), set[str]()
 
         async def cell(key: str, question: EvaluationQuestion, variant: Variant) -> Answered:

@@ -15,6 +15,7 @@ from langchain_core.language_models import BaseChatModel
 from app.extensions.evaluation.matching import holds, tokens
 from app.extensions.evaluation.measures import UNGRADED, Judged, Outcome
 from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.statistics import share
 from app.schemas.ask import GradedStrip
 from graphs.critics.assessor import Assessor
 from graphs.ports import Evaluator, with_answer
@@ -68,8 +69,8 @@ class EvaluatorJudge:
         )
         supports, support_pairs = await self._supports(text, outcome, strips)
         judged = Judged(
-            context_relevancy=_share([relevance[line] > HELPS for line in context]),
-            answer_relevancy=_mean([(relevance[claim] + 1) / 2 for claim in claims]),
+            context_relevancy=share([relevance[line] > HELPS for line in context]),
+            answer_relevancy=share([(relevance[claim] + 1) / 2 for claim in claims]),
             correctness=max(correct, default=None),
             supports=supports,
         )
@@ -138,7 +139,7 @@ class ModelJudge:
         helpful, weak = set(assessment.helpful), set(assessment.unsupported)
         wrong = {(each.sentence, each.citation) for each in assessment.miscited}
         judged = Judged(
-            context_relevancy=_share([n in helpful for n in range(1, len(context) + 1)]),
+            context_relevancy=share([n in helpful for n in range(1, len(context) + 1)]),
             answer_relevancy=(assessment.relevance - 1) / 4,
             correctness=assessment.correct / 2 if gold else None,
             supports=[
@@ -169,11 +170,3 @@ def standing_in(lines: Sequence[str], claim: str) -> str | None:
     words = Counter(tokens(claim))
     having = [line for line in lines if words and words <= Counter(tokens(line))]
     return min(having, key=lambda line: (not holds(line, [claim]), len(line)), default=None)
-
-
-def _share(flags: Sequence[bool]) -> float | None:
-    return _mean([float(flag) for flag in flags])
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 
 from app.extensions.evaluation.matching import holds, token_f1, tokens
 from app.extensions.evaluation.questions import EvaluationQuestion
-from app.extensions.evaluation.statistics import rounded
-from app.schemas.ask import AskResponse, GradedStrip
-from graphs.types import Action, AnswerSentence, Citation, Origin, Passage, Usage, Verdict
+from app.extensions.evaluation.statistics import rounded, share
+from app.schemas.ask import AskResponse, Document, GradedStrip
+from graphs.types import Action, AnswerSentence, Citation, Passage, Usage, Verdict
 
 MAX_LITERAL_TOKENS = 10
 """A longer gold answer is not looked for letter by letter: it can be said in other words."""
@@ -63,14 +63,9 @@ MEASURES: dict[str, Measure] = {
 """By name, as the handbook's page on evaluation explains them."""
 
 
-class OutcomePassage(BaseModel):
+class OutcomePassage(Document):
     """A passage as it was retrieved or graded, with its text."""
 
-    id: str
-    source: str
-    title: str
-    origin: Origin
-    score: float
     text: str
 
 
@@ -109,8 +104,8 @@ class Outcome(BaseModel):
         own = {"documents", "degraded", "best_grades"}
         fields = response.model_dump(include=set(cls.model_fields) - own)
         degraded = sorted({f"{each.component}: {each.reason}" for each in response.degraded})
-        best = [max((it for it in row if it is not None), default=UNGRADED) for row in grades]
-        best = [rounded(score) or 0.0 for score in best]
+        scores = ([it for it in row if it is not None] for row in grades)
+        best = [rounded(max(row, default=UNGRADED)) or 0.0 for row in scores]
         return cls(**fields, documents=documents, degraded=degraded, best_grades=best)
 
     @property
@@ -269,8 +264,7 @@ def _answer(question: EvaluationQuestion, outcome: Outcome, judged: Judged) -> V
     if not outcome.abstained:
         values["context_relevancy"] = judged.context_relevancy
         values["answer_relevancy"] = judged.answer_relevancy
-        supports = [support >= RIGHT for support, _ in judged.supports]
-        values["faithfulness"] = sum(supports) / len(supports) if supports else None
+        values["faithfulness"] = share([support >= RIGHT for support, _ in judged.supports])
     return values
 
 
@@ -279,7 +273,4 @@ def _citations(outcome: Outcome, judged: Judged) -> Values:
         return {}
     cited = [support >= RIGHT for _, by in judged.supports for support in by.values()]
     stand = [any(s >= RIGHT for s in by.values()) for _, by in judged.supports]
-    return {
-        "citation_precision": sum(cited) / len(cited) if cited else None,
-        "citation_recall": sum(stand) / len(stand),
-    }
+    return {"citation_precision": share(cited), "citation_recall": share(stand)}

@@ -14,7 +14,7 @@ import numpy as np
 from app.extensions.evaluation.measures import MEASURES, Stage, has_evidence, is_right, lost_at
 from app.extensions.evaluation.questions import EvaluationQuestion
 from app.extensions.evaluation.runner import Answered, EvaluationRequest, Variant
-from app.extensions.evaluation.statistics import mean, paired_difference, rounded
+from app.extensions.evaluation.statistics import mean, paired_difference, rounded, share
 from graphs.types import Action, Verdict
 
 Results = dict[str, Any]
@@ -126,9 +126,9 @@ def _verdicts(answers: Sequence[Answered]) -> list[dict[str, Any]]:
         given = [it for it in answers if it.outcome is not None and it.outcome.verdict == verdict]
         right = [flag for it in given if (flag := is_right(it.measures)) is not None]
         if given:
-            share = rounded(sum(right) / len(right)) if right else None
-            entry = {"verdict": verdict, "n": len(given), "known": len(right), "right": share}
-            entries.append(entry | {"promised": ABOUT_RIGHT.get(verdict)})
+            counts = {"verdict": verdict, "n": len(given), "known": len(right)}
+            shares = {"right": rounded(share(right)), "promised": ABOUT_RIGHT.get(verdict)}
+            entries.append(counts | shares)
     return entries
 
 

@@ -55,11 +55,6 @@ class ComparedMeasure(BaseModel):
         description="Where the interval excludes zero."
     )
 
-    @property
-    def is_regression(self) -> bool:
-        """Costs are reported, but are no regression."""
-        return self.turned == "worse" and self.group != "cost"
-
 
 class ComparedAnswer(BaseModel):
     """One side of a changed answer; of a failed run `failure` alone."""
@@ -99,7 +94,8 @@ class EvaluationComparison(BaseModel):
 
     @property
     def regressions(self) -> list[ComparedMeasure]:
-        return [each for each in self.measures if each.is_regression]
+        """Costs are reported, but are no regression."""
+        return [it for it in self.measures if it.turned == "worse" and it.group != "cost"]
 
     @property
     def turned(self) -> list[ComparedQuestion]:

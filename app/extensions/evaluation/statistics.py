@@ -28,6 +28,11 @@ def rounded(value: float | None) -> float | None:
     return round(float(value), DIGITS) + 0.0  # no -0.0
 
 
+def share(values: Sequence[float]) -> float | None:
+    """The plain mean; None of nothing."""
+    return sum(values) / len(values) if values else None
+
+
 def mean(values: Sequence[float | None], seed: int = 0) -> Estimate:
     """The mean of those that are known, with its bootstrap interval (percentiles)."""
     known = np.array([value for value in values if value is not None], dtype=float)
