@@ -92,9 +92,7 @@ async def complete(
     name = model(body.model, graphs).id
     if body.n not in (None, 1):
         raise openai.NotOffered(400, DETAILS[400], param="n", code="unsupported_value")
-    if open_webui.is_task(body.messages[-1].text):
-        reason = open_webui.NO_TASKS
-        raise openai.NotOffered(400, reason, param="messages", code="unsupported_value")
+    open_webui.refuse_task(body.messages[-1].text, "messages")
     question, context = await asked_of(body.turns(), name, services), options_of(body)
     thread = thread_of(body)
     if thread is not None:

@@ -11,10 +11,10 @@ class OpenAI(ServiceExtension):
     errors_below = "/v1"
 
     def add_to(self, app: FastAPI) -> None:
-        from app.extensions.openai import chat_routes, embeddings_routes, responses_routes
+        from app.extensions.openai import chat_routes, embeddings, responses_routes
         from app.extensions.openai.chat import NotOffered
 
-        for router in (chat_routes.router, responses_routes.router, embeddings_routes.router):
+        for router in (chat_routes.router, responses_routes.router, embeddings.router):
             app.include_router(router)
 
         @app.exception_handler(NotOffered)

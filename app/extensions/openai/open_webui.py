@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.extensions.openai.chat import Chunks, shown_images
+from app.extensions.openai.chat import Chunks, NotOffered, shown_images
 from app.protocols.answers import address_of, data, is_web_address
 from app.protocols.progress_text import text
 from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
@@ -40,9 +40,10 @@ def thread_of(headers: Mapping[str, str]) -> str | None:
         return None
 
 
-def is_task(prompt: str) -> bool:
-    """Whether a title, tags or other text about the chat is wanted, not an answer."""
-    return prompt.lstrip().startswith("### Task:") and "<chat_history>" in prompt
+def refuse_task(prompt: str, param: str) -> None:
+    """Raises NotOffered where a title, tags or other text about the chat is to be written."""
+    if prompt.lstrip().startswith("### Task:") and "<chat_history>" in prompt:
+        raise NotOffered(400, NO_TASKS, param=param, code="unsupported_value")
 
 
 class WebUIChunks(Chunks):

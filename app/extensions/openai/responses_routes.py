@@ -99,13 +99,13 @@ async def respond(
 
 def _check(body: ResponseRequest) -> None:
     """Raises NotOffered for what excludes each other."""
-    for first, second in (("background", "store"), ("previous_response_id", "conversation")):
-        one, other = getattr(body, first), getattr(body, second)
-        if one and (other is False if second == "store" else other):
-            flag = f"{second}: false" if second == "store" else second
-            raise NotOffered(
-                400, f"{first} and {flag} exclude each other.", param=second, code="invalid_value"
-            )
+    if body.background and body.store is False:
+        both, param = "background and store: false", "store"
+    elif body.previous_response_id and body.conversation:
+        both, param = "previous_response_id and conversation", "conversation"
+    else:
+        return
+    raise NotOffered(400, f"{both} exclude each other.", param=param, code="invalid_value")
 
 
 async def question_and_thread(
@@ -114,9 +114,7 @@ async def question_and_thread(
     """What the graphs are asked, and on which thread. Raises InvalidRequest, NotOffered."""
     dialogue = await turns(body, store, owner)
     question = await asked_of(dialogue, body.model, services, "#/input")
-    if open_webui.is_task(question["question"]):
-        reason = open_webui.NO_TASKS
-        raise NotOffered(400, reason, param="input", code="unsupported_value")
+    open_webui.refuse_task(question["question"], "input")
     thread = body.thread or thread_of(body)
     if (before := body.previous_response_id) is None:
         if thread is not None and body.store is False:  # the run does not enter the thread
