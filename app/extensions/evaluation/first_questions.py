@@ -1,5 +1,6 @@
 """A first question set from the user's own documents, marked as written by a machine."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -54,21 +55,17 @@ async def first_questions(
 async def _chunks(
     index: Index, scope: Scope, documents: Sequence[StoredDocument], most: int
 ) -> AsyncIterator[tuple[StoredDocument, Mapping[str, Any]]]:
-    """One of each document, then another of each, those first that have headings."""
-    tried, turn, left = 0, 0, list(documents)
-    while left and tried < most:
-        going_on = []
-        for document in left:
-            if tried == most:
-                return
-            tried += 1
-            chunks = await index.chunks_of(document.id, ["id", "text", "heading"], scope)
-            long = [chunk for chunk in chunks if word_count(chunk["text"]) >= MIN_WORDS]
-            long.sort(key=lambda chunk: (not chunk["heading"], _order(chunk["id"])))
-            if turn < len(long):
-                yield document, long[turn]
-                going_on.append(document)
-        left, turn = going_on, turn + 1
+    """One of each document, then another of each, those first that have headings; `most` tries."""
+    upcoming = deque((document, 0) for document in documents)
+    while upcoming and most:
+        most -= 1
+        document, turn = upcoming.popleft()
+        chunks = await index.chunks_of(document.id, ["id", "text", "heading"], scope)
+        long = [chunk for chunk in chunks if word_count(chunk["text"]) >= MIN_WORDS]
+        long.sort(key=lambda chunk: (not chunk["heading"], _order(chunk["id"])))
+        if turn < len(long):
+            yield document, long[turn]
+            upcoming.append((document, turn + 1))
 
 
 async def _question(

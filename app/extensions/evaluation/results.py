@@ -33,6 +33,10 @@ def results_of(
     for answered in answers:
         by_variant[answered.variant].append(answered)
     questions = request.questions
+    cells = {
+        name: [_cell(*pair) for pair in zip(questions, given, strict=True)]
+        for name, given in by_variant.items()
+    }
     known = [question.is_answerable for question in questions]
     first = by_variant[request.variants[0].name]
     return {
@@ -49,8 +53,8 @@ def results_of(
             "generated": sum(question.generated for question in questions),
         },
         "variants": [
-            _variant(variant, questions, by_variant[variant.name], request.seed)
-            for variant in request.variants
+            _variant(it, questions, by_variant[it.name], cells[it.name], request.seed)
+            for it in request.variants
         ],
         "differences": [
             _differences(variant, by_variant[variant.name], first, request)
@@ -62,10 +66,7 @@ def results_of(
                 "id": question.id,
                 "question": question.question,
                 "answerable": question.is_answerable,
-                "variants": {
-                    variant.name: _cell(question, by_variant[variant.name][n])
-                    for variant in request.variants
-                },
+                "variants": {it.name: cells[it.name][n] for it in request.variants},
             }
             for n, question in enumerate(questions)
         ],
@@ -87,16 +88,16 @@ def _variant(
     variant: Variant,
     questions: Sequence[EvaluationQuestion],
     answers: Sequence[Answered],
+    cells: Sequence[Mapping[str, Any]],
     seed: int,
 ) -> dict[str, Any]:
-    pairs = list(zip(questions, answers, strict=True))
-    stages = Counter(stage for pair in pairs if (stage := _stage(*pair)))
+    stages = Counter(cell.get("lost_at") for cell in cells)
     return {
         "name": variant.name,
         "workflow": variant.workflow,
         "options": variant.options.model_dump(mode="json", exclude_unset=True),
         "measures": {name: asdict(mean(_values(answers, name), seed)) for name in MEASURES},
-        "confusion": _confusion(pairs),
+        "confusion": _confusion(questions, answers),
         "verdicts": _verdicts(answers),
         "stages": {stage: stages[stage] for stage in STAGES if stages[stage]},
         "failed": sum(answered.failure is not None for answered in answers),
@@ -104,10 +105,12 @@ def _variant(
     }
 
 
-def _confusion(pairs: Sequence[tuple[EvaluationQuestion, Answered]]) -> dict[str, dict[str, int]]:
+def _confusion(
+    questions: Sequence[EvaluationQuestion], answers: Sequence[Answered]
+) -> dict[str, dict[str, int]]:
     """How often each action was taken, by the one that the evidence calls for."""
     table: dict[str, Counter[str]] = {expected: Counter() for expected in EXPECTED.values()}
-    for question, answered in pairs:
+    for question, answered in zip(questions, answers, strict=True):
         if answered.outcome is None or answered.outcome.action is None:
             continue
         evidence = has_evidence(question, answered.outcome)
@@ -174,20 +177,15 @@ def _not_covered(
 
 
 def _cell(question: EvaluationQuestion, answered: Answered) -> dict[str, Any]:
-    if answered.outcome is None or answered.failure is not None:
+    outcome = answered.outcome
+    if outcome is None or answered.failure is not None:
         return {"failure": answered.failure}
     return {
-        "answer": answered.outcome.answer,
-        "action": answered.outcome.action,
-        "verdict": answered.outcome.verdict,
+        "answer": outcome.answer,
+        "action": outcome.action,
+        "verdict": outcome.verdict,
         "right": is_right(answered.measures),
-        "evidence": has_evidence(question, answered.outcome),
-        "lost_at": _stage(question, answered),
+        "evidence": has_evidence(question, outcome),
+        "lost_at": lost_at(question, outcome, answered.measures),
         "measures": {k: v for k, v in answered.measures.items() if v is not None},
     }
-
-
-def _stage(question: EvaluationQuestion, answered: Answered) -> Stage | None:
-    if answered.outcome is None or answered.failure is not None:
-        return None
-    return lost_at(question, answered.outcome, answered.measures)

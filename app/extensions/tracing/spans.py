@@ -146,26 +146,24 @@ class RunSpans:
             return
         namespace = str(ensure_config().get("metadata", {}).get("langgraph_checkpoint_ns", ""))
         path = tuple(place.split(":")[0] for place in namespace.split("|"))
-        span = self._tracer.start_span(
-            f"{call.operation} {call.model}",
-            context=set_span_in_context(run.innermost(path)),
-            kind=SpanKind.CLIENT,
-            start_time=call.began_ns,
-            attributes={
-                "gen_ai.operation.name": call.operation,
-                "gen_ai.provider.name": "openai",  # whose protocol it is
-                "gen_ai.request.model": call.model,
-                "server.address": call.host,
-            },
-        )
         facts = {
+            "gen_ai.operation.name": call.operation,
+            "gen_ai.provider.name": "openai",  # whose protocol it is
+            "gen_ai.request.model": call.model,
+            "server.address": call.host,
             "server.port": call.port,
             "gen_ai.usage.input_tokens": call.input_tokens,
             "gen_ai.usage.output_tokens": call.output_tokens,
             "http.request.resend_count": call.retries or None,
             "error.type": call.error or None,
         }
-        span.set_attributes({name: value for name, value in facts.items() if value is not None})
+        span = self._tracer.start_span(
+            f"{call.operation} {call.model}",
+            context=set_span_in_context(run.innermost(path)),
+            kind=SpanKind.CLIENT,
+            start_time=call.began_ns,
+            attributes={name: value for name, value in facts.items() if value is not None},
+        )
         if call.error:
             span.set_status(StatusCode.ERROR)
         span.end(call.began_ns + call.took_ns)
