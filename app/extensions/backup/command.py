@@ -2,8 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from app.cli.terminal import errors, fail
 from app.errors import ServiceError
@@ -11,30 +11,25 @@ from app.extensions.backup.backup import Summary, back_up, restore
 from app.retrieval.index import IndexMismatch, IngestBusy
 from app.settings import StateSettings, load_settings
 
-T = TypeVar("T")
-
 
 def make_backup(target: str) -> None:
-    summary = _done(back_up(_settings(), target))
+    with _ends_at_failure():
+        summary = asyncio.run(back_up(load_settings(StateSettings), target))
     _tell(summary, f"backed up to {target}")
 
 
 def restore_backup(source: str, force: bool) -> None:
-    settings = _settings()
-    summary = _done(restore(settings, source, force=force))
+    with _ends_at_failure():
+        settings = load_settings(StateSettings)
+        summary = asyncio.run(restore(settings, source, force=force))
     _tell(summary, f"restored into {settings.data_dir}")
 
 
-def _settings() -> StateSettings:
+@contextmanager
+def _ends_at_failure() -> Iterator[None]:
+    """Ends the command with one line on what went wrong."""
     try:
-        return load_settings(StateSettings)
-    except ServiceError as error:
-        fail(str(error))
-
-
-def _done(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        return asyncio.run(work)
+        yield
     except (ServiceError, IndexMismatch, IngestBusy) as error:
         fail(str(error))
     except sqlite3.Error as error:

@@ -47,7 +47,6 @@ MAX_LISTED = 100
 Row = Mapping[str, Any]
 Messages = Sequence[AnyMessage]
 InThread = Annotated[ThreadId, Path()]
-RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LISTED)]
 Offset = Annotated[int, Query(ge=0, le=1_000_000)]
 
@@ -301,12 +300,12 @@ async def stream_run(
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
-async def get_run(thread_id: InThread, run_id: RunId, backend: LiveBackend) -> schema.Run:
+async def get_run(thread_id: InThread, run_id: native.RunId, backend: LiveBackend) -> schema.Run:
     return _run(await backend.row(thread_id, run_id))
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/join")
-async def join_run(thread_id: InThread, run_id: RunId, backend: LiveBackend) -> Response:
+async def join_run(thread_id: InThread, run_id: native.RunId, backend: LiveBackend) -> Response:
     """Its last values, once it has ended."""
     record, before = await backend.run(thread_id, run_id)
     run = backend.runs.live(run_id)
@@ -317,7 +316,7 @@ async def join_run(thread_id: InThread, run_id: RunId, backend: LiveBackend) -> 
 @router.get("/threads/{thread_id}/runs/{run_id}/stream")
 async def join_stream(
     thread_id: InThread,
-    run_id: RunId,
+    run_id: native.RunId,
     backend: LiveBackend,
     stream_mode: Annotated[
         protocol.StreamModes, Query(default_factory=list, validate_default=True)
@@ -332,7 +331,7 @@ async def join_stream(
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel", status_code=202)
 async def cancel_run(
-    thread_id: InThread, run_id: RunId, backend: LiveBackend, wait: bool = False
+    thread_id: InThread, run_id: native.RunId, backend: LiveBackend, wait: bool = False
 ) -> None:
     """Ends it wherever it is under way; its followers hear the best answer so far."""
     await backend.row(thread_id, run_id)
