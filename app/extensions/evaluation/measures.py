@@ -167,9 +167,10 @@ def has_evidence(question: EvaluationQuestion, outcome: Outcome) -> bool | None:
 def is_right(measures: Measured) -> bool | None:
     """Whether the answer is right: it contains the gold, or else is correct as the judge finds.
 
-    To a question that the documents do not answer, only an abstention is.
+    To a question that the documents do not answer, only an abstention is. Of an answer that could
+    not be judged nothing is known.
     """
-    by_trust = (measures[name] for name in ("contains_gold", "correctness", "right_abstention"))
+    by_trust = (measures.get(name) for name in ("contains_gold", "correctness", "right_abstention"))
     value = next((value for value in by_trust if value is not None), None)
     return None if value is None else value >= RIGHT
 

@@ -171,7 +171,9 @@ def test_the_report_stands_alone_and_takes_no_text_for_markup(language: str) -> 
     told = [*told, *TEN]
     asked = request(told, ("one", "two"))
     failed = Answered(question="q1", variant="two", failure=hostile)
-    both = [*answers(told, "one"), *answers(told, "two")[:1], failed, *answers(told, "two")[2:]]
+    unjudged = failed.model_copy(update={"question": "q2", "outcome": told[2].outcome()})
+    failures = [failed, unjudged]
+    both = [*answers(told, "one"), *answers(told, "two")[:1], *failures, *answers(told, "two")[3:]]
     results = results_of(asked, both, {"documents": 3})
     page = EvaluationReport(asked, both, results, times_of(both)).html(language)  # type: ignore[arg-type]
     assert "<img" not in page
