@@ -27,6 +27,7 @@ from app.extensions.evaluation.runner import EvaluationRequest, model_calls
 from app.extensions.evaluation.storage import Evaluations
 from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads
+from app.observability.tracing import set_tracing
 from app.retrieval.index import StoredCollection
 from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
@@ -157,6 +158,7 @@ def _with_jobs(
     async def done() -> T:
         settings = settings_told()
         asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        set_tracing(settings.langsmith)
         async with (
             open_services(settings) as services,
             open_engine(settings) as engine,
