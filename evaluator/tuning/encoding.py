@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from evaluator.errors import WeightsError
+from evaluator.inference.scorer import padded
 from evaluator.tuning.rows import TuningExample, chat_text
 from evaluator.tuning.self_rag import PARAGRAPH, TOKENS
 
@@ -63,11 +65,10 @@ class TuningTokenizer:
 
     def prompt_ids(self, prompt: tuple[dict[str, str], ...] | str) -> list[int]:
         """What a server makes of the prompt, up to where the model begins to write."""
-        if self.is_seq2seq:
-            text = prompt if isinstance(prompt, str) else chat_text(prompt)
-            return self._ids(text, special=True)
         if isinstance(prompt, str):
             return self._ids(prompt, special=True)
+        if self.is_seq2seq:
+            return self._ids(chat_text(prompt), special=True)
         return self._ids(self._chat(prompt, begins=True), special=False)
 
     def encode(self, example: TuningExample) -> EncodedRow:
@@ -110,16 +111,7 @@ class TuningTokenizer:
 
 def batch(rows: Sequence[EncodedRow], pad: int) -> dict[str, Tensor]:
     """The network's inputs, padded on the right; padding is masked everywhere."""
-    ids, mask = _padded([row.ids for row in rows], pad)
-    labels, _ = _padded([row.targets for row in rows], MASKED)
+    ids, mask = (torch.from_numpy(part) for part in padded(rows, pad))
+    targets = [torch.tensor(row.targets) for row in rows]
+    labels = pad_sequence(targets, batch_first=True, padding_value=MASKED)
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
-
-
-def _padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
-    width = max(map(len, rows))
-    values = torch.full((len(rows), width), pad)
-    mask = torch.zeros_like(values)
-    for number, row in enumerate(rows):
-        values[number, : len(row)] = torch.tensor(row)
-        mask[number, : len(row)] = 1
-    return values, mask

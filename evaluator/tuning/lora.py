@@ -11,7 +11,7 @@ base stays in bf16 on a GPU and fp32 on a CPU, where the paper quantises it to i
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -29,7 +29,7 @@ from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import cut
 from evaluator.inference.torch_scorer import load_network, load_tokenizer
 from evaluator.model.checkpoint import check_folder, files_digest
-from evaluator.training.train import fit, refuse_another_run
+from evaluator.training.train import Log, fit, refuse_another_run
 from evaluator.tuning.encoding import EncodedRow, TuningTokenizer, batch
 from evaluator.tuning.rows import TuningExample, read_examples
 from evaluator.tuning.self_rag import TOKENS
@@ -41,8 +41,6 @@ CHECKPOINT = "tuning.pt"
 MADE_BY_FILE = "made_by.json"
 NAME = "selfcrag-generator-lora"
 _CHECKED_ROWS = 200  # held-back rows whose loss chooses the best step
-
-Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,8 @@ def tune(
     after = measured_figures(peft_network, tokenizer, measured)
     log(f"held-back F1 {before.f1:.3f} before, {after.f1:.3f} after ({after.rows} rows)")
     peft_network.save_pretrained(out / ADAPTER_FOLDER, save_embedding_layers=False)
-    export(peft_network, tokenizer, out)
+    peft_network.merge_and_unload().save_pretrained(out)
+    tokenizer.tokenizer.save_pretrained(out)
     record = {
         **identity,
         "base": model.resolve().name,
@@ -273,34 +272,23 @@ def measured_figures(
     return figures(texts, [example.answers or (example.text,) for example in examples])
 
 
-def export(peft_network: Any, tokenizer: TuningTokenizer, out: Path) -> None:
-    """Merge the adapters and write the folder: config, safetensors, tokenizer, chat template."""
-    merged = peft_network.merge_and_unload()
-    merged.save_pretrained(out)
-    tokenizer.tokenizer.save_pretrained(out)
-
-
 def write_card(out: Path, record: Mapping[str, Any]) -> None:
     """made_by.json and README.md."""
     text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
     (out / MADE_BY_FILE).write_text(text + "\n", encoding="utf-8")
     options, training = record["options"], record["training"]
-    files = "\n".join(f"- {name} (sha256 {digest[:12]})" for name, digest in record["rows"].items())
     losses = training["loss"]
     values = {
         **options,
+        **training,
         **{f"{when}_{name}": v for when in ("before", "after") for name, v in record[when].items()},
         "base": record["base"],
         "model": record["model"][:12],
-        "files": files,
-        "taught": training["rows"],
-        "held_back": training["held_back"],
-        "too_long": training["too_long"],
-        "steps": training["steps"],
-        "minutes_taken": training["minutes"],
+        "files": "\n".join(
+            f"- {name} (sha256 {digest[:12]})" for name, digest in record["rows"].items()
+        ),
         "first_loss": f"{losses[0][1]:.3f}",
         "last_loss": f"{losses[-1][1]:.3f}",
-        "best_step": training["best_step"],
     }
     card = Template(CARD["card"]).substitute(values)
     (out / "README.md").write_text(card + "\n", encoding="utf-8")

@@ -22,10 +22,6 @@ from evaluator.data.text import language_of, named_sections
 from evaluator.errors import DataError
 
 SECTIONS = named_sections(Path(__file__).with_name("prompts.txt"))
-SELF_RAG_PROMPT = "### Instruction:\n{instruction}\n\n### Response:\n"
-SELF_RAG_PROMPT_WITH_INPUT = (
-    "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +106,8 @@ def messages_of(row: TuningRow) -> tuple[dict[str, str], ...]:
 
 def self_rag_prompt(instruction: str, given: str = "") -> str:
     """The published prompt, after which the first reflection token comes."""
-    form = SELF_RAG_PROMPT_WITH_INPUT if given else SELF_RAG_PROMPT
-    return form.format(instruction=instruction, input=given)
+    middle = f"### Input:\n{given}\n\n" if given else ""
+    return f"### Instruction:\n{instruction}\n\n{middle}### Response:\n"
 
 
 def _example(row: DataRow) -> TuningExample:

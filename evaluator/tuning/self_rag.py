@@ -36,7 +36,7 @@ def _one_of(tokens: Sequence[str]) -> str:
     return "|".join(map(re.escape, tokens))
 
 
-_TOKEN = re.compile(_one_of(TOKENS))
+TOKEN = re.compile(_one_of(TOKENS))
 _SEGMENT = re.compile(
     rf"(?P<retrieval>{_one_of(LABELS['retrieval'])})"
     rf"(?:<paragraph>(?P<title>[^\n]*)\n(?P<passage>.*?)</paragraph>"
@@ -100,7 +100,7 @@ def reflected_row(
     """
     utility = _label(critic, "utility", row.question, row.answer)
     retrieval = _label(critic, "retrieval", row.question, "")
-    if not utility or not retrieval or _TOKEN.search(row.answer + row.question):
+    if not utility or not retrieval or TOKEN.search(row.answer + row.question):
         return None
     if retrieval == NO_RETRIEVAL:
         segments: tuple[ReflectedSegment, ...] | None = (
@@ -129,7 +129,7 @@ def _grounded(
             critic("relevance", [(row.question, _evidence(passage)) for passage in row.passages]),
             strict=True,
         )
-        if isinstance(judged, RowScore) and not _TOKEN.search(passage.title + passage.text)
+        if isinstance(judged, RowScore) and not TOKEN.search(passage.title + passage.text)
     ]
     unfit = [passage for passage, label in graded if label == IRRELEVANT]
     segments, at_hand = list[ReflectedSegment](), ""
@@ -196,7 +196,7 @@ def _check(segment: ReflectedSegment) -> None:
     """DataError for tokens that contradict each other, or stand in a text."""
     passage = segment.passage
     texts = (segment.text, *((passage.title, passage.text) if passage else ()))
-    if any(_TOKEN.search(text) for text in texts):
+    if any(TOKEN.search(text) for text in texts):
         raise DataError(f"A text holds a reflection token: {segment.text[:40]!r}")
     if (passage is not None) != (segment.retrieval == RETRIEVAL):
         raise DataError(f"A passage stands after {RETRIEVAL} and nowhere else.")

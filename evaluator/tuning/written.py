@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from evaluator.data.text import contains_answer, normal_form
 from evaluator.tuning.encoding import TuningTokenizer
 from evaluator.tuning.rows import TuningExample
-from evaluator.tuning.self_rag import TOKENS
+from evaluator.tuning.self_rag import TOKEN
 
 MAX_NEW_TOKENS = 64
 _ROWS = 16  # written at once
 _MARK = re.compile(r"\s*\[\d+\]")
-_TOKENS = re.compile("|".join(map(re.escape, TOKENS)))
 _WORD = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaff]+")
 
 
@@ -45,18 +45,16 @@ def write(
     device = next(network.parameters()).device
     for first in range(0, len(order), _ROWS):
         places = order[first : first + _ROWS]
-        width = max(len(prompts[n]) for n in places)
-        ids = torch.full((len(places), width), tokenizer.pad)
-        mask = torch.zeros_like(ids)
-        for row, n in enumerate(places):  # on the left: what is written follows the prompt
-            ids[row, width - len(prompts[n]) :] = torch.tensor(prompts[n])
-            mask[row, width - len(prompts[n]) :] = 1
+        rows = [torch.tensor(prompts[n]) for n in places]
+        # On the left: what is written follows the prompt.
+        ids = pad_sequence(rows, True, tokenizer.pad, padding_side="left")
+        mask = pad_sequence([torch.ones_like(row) for row in rows], True, padding_side="left")
         with torch.inference_mode():
             made = network.generate(
                 input_ids=ids.to(device), attention_mask=mask.to(device), do_sample=False,
                 max_new_tokens=max_new_tokens, pad_token_id=tokenizer.pad,
             )  # fmt: skip
-        new = made if tokenizer.is_seq2seq else made[:, width:]
+        new = made if tokenizer.is_seq2seq else made[:, ids.shape[1] :]
         for n, text in zip(
             places, tokenizer.tokenizer.batch_decode(new, skip_special_tokens=True), strict=True
         ):
@@ -86,4 +84,4 @@ def _words(text: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """Without citation markers and reflection tokens."""
-    return _MARK.sub("", _TOKENS.sub(" ", text)).strip()
+    return _MARK.sub("", TOKEN.sub(" ", text)).strip()
