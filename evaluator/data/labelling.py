@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import BinaryIO
 
 import openai
 from openai.types import CompletionUsage
@@ -77,7 +77,7 @@ def label(
     out and told. Raises DataError for a file that cannot be read, EvaluatorError where the
     endpoint fails for good or half of the first replies cannot be read.
     """
-    known, size = _written(out)
+    known, whole = _written(out)
     requests = [each for row in read_rows(file) for each in _requests(row, tasks)]
     missing = [each for each in dict.fromkeys(requests) if (each.task, each.text) not in known]
     tokens = sum(_tokens(INSTRUCTIONS[each.task] + each.text) for each in missing)
@@ -85,40 +85,40 @@ def label(
     log(f"{len(missing)} of {len(set(requests))} rows to label with {endpoint.model}: about {cost}")
     if dry or not missing:
         return 0
-    done = _Done()
-    with _appending(out, size) as file_out, ThreadPoolExecutor(CONCURRENCY) as pool:
-        for first in range(0, len(missing), LOG_EVERY):
-            some = missing[first : first + LOG_EVERY]
-            for request, (token, usage) in zip(
-                some, pool.map(lambda each: _request_label(each, endpoint), some), strict=True
-            ):
-                done.count(token, usage)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("ab") as file_out:
+        file_out.truncate(len(whole))
+        if whole and not whole.endswith(b"\n"):
+            file_out.write(b"\n")
+        return _append(missing, endpoint, file_out, log)
+
+
+def _append(
+    requests: Sequence[LabelRequest], endpoint: LabelEndpoint, file_out: BinaryIO, log: Log
+) -> int:
+    """Write a row for each request whose reply spells a token; the number of these rows."""
+    rows = unreadable = input_tokens = output_tokens = 0
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        for first in range(0, len(requests), LOG_EVERY):
+            some = requests[first : first + LOG_EVERY]
+            replies = pool.map(partial(_request_label, endpoint=endpoint), some)
+            for request, (token, usage) in zip(some, replies, strict=True):
+                if usage is not None:
+                    input_tokens += usage.prompt_tokens or 0
+                    output_tokens += usage.completion_tokens or 0
                 if token:
-                    file_out.write(json.dumps(_row(request, token), ensure_ascii=False) + "\n")
+                    file_out.write(_line(request, token))
+                rows, unreadable = rows + 1, unreadable + (not token)
             file_out.flush()
-            log(f"{done.rows} rows, {endpoint.cost(done.input_tokens, done.output_tokens)}")
-            if done.unreadable > MAX_UNREADABLE * done.rows:
+            log(f"{rows} rows, {endpoint.cost(input_tokens, output_tokens)}")
+            if unreadable > MAX_UNREADABLE * rows:
                 raise EvaluatorError(
-                    f"{done.unreadable} of {done.rows} replies of {endpoint.model} held no "
-                    "reflection token: another model may follow the instruction."
+                    f"{unreadable} of {rows} replies of {endpoint.model} held no reflection token: "
+                    "another model may follow the instruction."
                 )
-    if done.unreadable:
-        log(f"{done.unreadable} replies held no token or several; the same command asks again")
-    return done.rows - done.unreadable
-
-
-@dataclass
-class _Done:
-    rows: int = 0
-    unreadable: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    def count(self, token: str, usage: CompletionUsage | None) -> None:
-        self.rows, self.unreadable = self.rows + 1, self.unreadable + (not token)
-        if usage is not None:
-            self.input_tokens += usage.prompt_tokens or 0
-            self.output_tokens += usage.completion_tokens or 0
+    if unreadable:
+        log(f"{unreadable} replies held no token or several; the same command asks again")
+    return rows - unreadable
 
 
 def _requests(row: DataRow, tasks: Sequence[Task]) -> Iterator[LabelRequest]:
@@ -138,7 +138,9 @@ def _requests(row: DataRow, tasks: Sequence[Task]) -> Iterator[LabelRequest]:
         yield LabelRequest(task, "\n".join(parts))
 
 
-def _request_label(request: LabelRequest, endpoint: LabelEndpoint) -> tuple[str, Any]:
+def _request_label(
+    request: LabelRequest, endpoint: LabelEndpoint
+) -> tuple[str, CompletionUsage | None]:
     """The token of the reply, "" where it holds none or several, and the usage."""
     try:
         reply = endpoint.client.chat.completions.create(
@@ -167,22 +169,22 @@ def token_of(reply: str, task: Task) -> str:
     return tokens[0] if len(tokens) == 1 else ""
 
 
-def _row(request: LabelRequest, token: str) -> dict[str, str]:
+def _line(request: LabelRequest, token: str) -> bytes:
     name, instruction = _TASK_NAMES[request.task], INSTRUCTIONS[request.task]
-    return {"task": name, "instruction": instruction, "input": request.text, "output": token}
+    row = {"task": name, "instruction": instruction, "input": request.text, "output": token}
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
-def _written(out: Path) -> tuple[set[tuple[Task, str]], int]:
+def _written(out: Path) -> tuple[set[tuple[Task, str]], bytes]:
     """Task and texts of the rows that `out` holds, and its bytes up to a line that a kill tore."""
-    content = out.read_bytes() if out.exists() else b""
-    last = content.rpartition(b"\n")[2]
+    whole = out.read_bytes() if out.exists() else b""
+    last = whole.rpartition(b"\n")[2]
     by_name = {name: task for task, name in _TASK_NAMES.items()}
-    whole = content
     if last[: len(_OPENING)] == _OPENING[: len(last)] and not _is_json(last):
-        whole = content[: len(content) - len(last)]
+        whole = whole.removesuffix(last)
     try:
         rows = [json.loads(line) for line in whole.splitlines()]
-        return {(by_name[row["task"]], row["input"]) for row in rows}, len(whole)
+        return {(by_name[row["task"]], row["input"]) for row in rows}, whole
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{out} holds rows of another kind: name a new file.") from error
 
@@ -193,19 +195,6 @@ def _is_json(line: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-@contextmanager
-def _appending(out: Path, size: int) -> Iterator[TextIO]:
-    """The file behind its first `size` bytes, at the beginning of a line."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("a+b") as file:
-        file.truncate(size)
-        file.seek(max(0, size - 1))
-        if file.read() not in (b"", b"\n"):
-            file.write(b"\n")
-    with out.open("a", encoding="utf-8") as file_out:
-        yield file_out
 
 
 def _tokens(text: str) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.data.hard_negatives import terms
-from evaluator.data.synthetic.wording import renumbered, shape_of
+from evaluator.data.synthetic.wording import NUMBER, renumbered, shape_of
 from evaluator.data.text import contains_answer, sentences
 
 Wordings = dict[str, dict[str, Any]]
@@ -23,7 +23,6 @@ WORDINGS: Wordings = json.loads(Path(__file__).with_suffix(".json").read_text(en
 """By language: `nobody` knows, `pointers` that only point, `negated`, and `parameters`."""
 
 _CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'-]+(?: [A-Z][\w'-]+)*")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _QUESTION_WORDS = {
     "en": re.compile(
         r"\b(?:what|which|who|whom|whose|when|where|why|how|many|much|is|are|was|were|did|does|"
@@ -77,7 +76,7 @@ class Contrasts:
         return [Contrast(*each) for each in made if each[2]]
 
     def _is_name(self, name: str) -> bool:
-        return len(name) >= 2 and not _NUMBER.search(name) and len(name) <= 40
+        return len(name) >= 2 and not NUMBER.search(name) and len(name) <= 40
 
     def _worded(self, kind: str, question: str) -> str:
         return filled(self._rng.choice(self._wordings[kind]), question, self._language)
@@ -107,7 +106,7 @@ class Contrasts:
 
     def _renumbered(self, question: str, text: str, answers: Sequence[str]) -> tuple[str, str]:
         """A number that question and text share changed in one of them: a year, a version."""
-        shared = set(_NUMBER.findall(question)) & set(_NUMBER.findall(text))
+        shared = set(NUMBER.findall(question)) & set(NUMBER.findall(text))
         shared = {number for number in shared if not any(number in answer for answer in answers)}
         if not shared:
             return question, ""

@@ -16,38 +16,35 @@ WORDINGS: dict[str, dict[str, list[str]]] = json.loads(
 """By language: `frames` for a value, `empty_talk` and `echoes` that answer nothing."""
 
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_ASKED = {
-    "en": re.compile(r"\b(how (?:many|much|long|old|far)|who|whom|whose|when|where|why|how|"
-                     r"(?:what|which) (?:year|date|day|month|century)|what|which)\b"),
-    "zh": re.compile(r"(为什么|為什麼|为何|為何|谁|誰|哪位|什么人|什麼人|多少|几|幾|"
-                     r"多[长久大高远長遠]|"
-                     r"什么时候|什麼時候|何时|何時|哪一?年|何年|哪里|哪裡|哪儿|哪兒|何处|何處|什么地方|"
-                     r"什麼地方|哪[个個国國省市]|如何|怎[么麼样樣]|什么|什麼|何|哪)"),
-}  # fmt: skip
-_SAME_ASKED = {
-    "谁": "who", "誰": "who", "哪位": "who", "什么人": "who", "什麼人": "who", "whom": "who",
-    "什么时候": "when", "什麼時候": "when", "何时": "when", "何時": "when", "哪年": "when",
-    "哪一年": "when", "何年": "when", "what year": "when", "which year": "when",
-    "what date": "when", "which date": "when", "多少": "how many", "几": "how many",
-    "幾": "how many", "什麼": "什么",
-}  # fmt: skip
-_SUBJECT_ASKED = re.compile(r"^(?:who|what)\s+(?!(?:did|do|does|were|are)\b)(\w+)\s+(.+)$", re.I)
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_WHO_ZH = "谁|誰|哪位|什么人|什麼人"
+_WHEN_ZH = "什么时候|什麼時候|何时|何時|哪一?年|何年"
+_WHERE_ZH = "哪里|哪裡|哪儿|哪兒|何处|何處|什么地方|什麼地方"
+_MANY_ZH = "多少|几|幾"
+_QUESTION_WORD = {
+    "en": re.compile(
+        r"\b(?:(?P<who>whom?)|(?P<when>when|(?:what|which) (?:year|date))|"
+        r"how (?:many|much|long|old|far)|whose|where|why|how|"
+        r"(?:what|which) (?:day|month|century)|what|which)\b"
+    ),
+    "zh": re.compile(
+        rf"为什么|為什麼|为何|為何|(?P<who>{_WHO_ZH})|(?P<many>{_MANY_ZH})|多[长久大高远長遠]|"
+        rf"(?P<when>{_WHEN_ZH})|{_WHERE_ZH}|哪[个個国國省市]|如何|怎[么麼样樣]|(?P<what>什么|什麼)|"
+        r"何|哪"
+    ),
+}
+"""A group's words ask for the same kind of answer; any other word asks for one of its own."""
+_ACTED = re.compile(r"^who \s*(?!(?:did|do|does|were|are|is|was)\b)(\w+)\s+(.+)$", re.I)
 _DEFINED = re.compile(r"^(?:who|what) (is|was|are|were) ((?:the|a|an|his|her|its|their) .+)$", re.I)
-_WHO_ZH = re.compile(r"谁|誰|哪位|什么人|什麼人")
-_WHEN_ZH = re.compile(r"(?<=[在于於是])?(什么时候|什麼時候|何时|何時|哪一?年|何年)")
-_WHERE_ZH = re.compile(
-    r"哪里|哪裡|哪儿|哪兒|何处|何處|什么地方|什麼地方|哪一?[个個](?:国家|國家|城市|省份|地区|地區)"
-)
-_MANY_ZH = re.compile(r"(?:多少|几|幾)(?![十百千次]{2})")
+_PLACE_ZH = rf"{_WHERE_ZH}|哪一?[个個](?:国家|國家|城市|省份|地区|地區)"
+_END_ZH = "(?:什么|什麼|何)(?=[？?呢]*$)"
 _CLAUSE_ZH = re.compile(r"[也是由被因但把将將让讓为為而从從]|如今|可以")
-_END_ZH = re.compile(r"(?:什么|什麼|何)(?=[？?呢]*$)")
 
 
 def asked_for(question: str, language: str) -> str:
-    """The kind of answer a question asks for: "who", "when", "how many", 什么 ..., or ""."""
-    word = _ASKED[language].search(question.lower())
-    return _SAME_ASKED.get(word.group(), word.group()) if word else ""
+    """The kind of answer a question asks for: "who", "when", "how far", 为什么 ..., or ""."""
+    word = _QUESTION_WORD[language].search(question.lower())
+    return word.lastgroup or word.group() if word else ""
 
 
 def shape_of(value: str) -> str:
@@ -55,8 +52,8 @@ def shape_of(value: str) -> str:
     chinese = is_chinese(value)
     length = len(value) if chinese else 3 * len(value.split())
     size = "short" if length <= 5 else "middle" if length <= 12 else "long"
-    if _NUMBER.search(value):
-        digits = max(len(number) for number in _NUMBER.findall(value))
+    if NUMBER.search(value):
+        digits = max(len(number) for number in NUMBER.findall(value))
         return f"digits {min(digits, 5)} {size}"
     words = [word for word in re.findall(r"[^\W\d_]+", value) if len(word) > 3 or word[0].isupper()]
     return f"name {size}" if words and all(w[0].isupper() for w in words) else f"words {size}"
@@ -110,13 +107,13 @@ class Values:
 
 def renumbered(text: str, passage: str, rng: random.Random) -> str | None:
     """The text with one number changed, to one of the passage's own where one is like it."""
-    numbers = list(_NUMBER.finditer(text))
+    numbers = list(NUMBER.finditer(text))
     if not numbers:
         return None
     chosen = rng.choice(numbers)
     old, unit = chosen.group(), text[chosen.end() : chosen.end() + 1]
-    mine = set(_NUMBER.findall(text))
-    alike = [n for n in _NUMBER.finditer(passage) if len(n.group()) == len(old)]
+    mine = set(NUMBER.findall(text))
+    alike = [n for n in NUMBER.finditer(passage) if len(n.group()) == len(old)]
     others = sorted({n.group() for n in alike if passage[n.end() : n.end() + 1] == unit} - mine)
     if others:
         new = rng.choice(others)
@@ -169,19 +166,16 @@ def _stated_en(question: str, value: str) -> str | None:
     if defined and not re.search(r" (?:to|of|in|for|by|with)$", question):
         subject = defined.group(2)
         return f"{subject[0].upper()}{subject[1:]} {defined.group(1).lower()} {value}."
-    subject_asked = _SUBJECT_ASKED.match(question)
-    verb = subject_asked.group(1).lower() if subject_asked else ""
-    if subject_asked and question.lower().startswith("who ") and verb not in {"is", "was"}:
-        return f"{value[0].upper()}{value[1:]} {subject_asked.group(1)} {subject_asked.group(2)}."
-    return None
+    acted = _ACTED.match(question)
+    return f"{value[0].upper()}{value[1:]} {acted.group(1)} {acted.group(2)}." if acted else None
 
 
 def _stated_zh(question: str, value: str) -> str | None:
-    for pattern in (_WHO_ZH, _WHEN_ZH, _WHERE_ZH, _END_ZH):
-        matches = list(pattern.finditer(question))
+    for pattern in (_WHO_ZH, _WHEN_ZH, _PLACE_ZH, _END_ZH):
+        matches = list(re.finditer(pattern, question))
         if len(matches) == 1:
             return _in_place(question, matches[0].start(), matches[0].end(), value)
-    many = _MANY_ZH.search(question)
+    many = re.search(rf"(?:{_MANY_ZH})(?![十百千次]{{2}})", question)
     if not many:
         return None
     tail = re.sub(r"^.*\d", "", value)
