@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import padded
-from evaluator.tuning.rows import TuningExample, chat_text
+from evaluator.tuning.rows import TuningExample
 from evaluator.tuning.self_rag import PARAGRAPH, TOKENS
 
 MASKED = -100
@@ -67,8 +67,8 @@ class TuningTokenizer:
         """What a server makes of the prompt, up to where the model begins to write."""
         if isinstance(prompt, str):
             return self._ids(prompt, special=True)
-        if self.is_seq2seq:
-            return self._ids(chat_text(prompt), special=True)
+        if self.is_seq2seq:  # knows no roles
+            return self._ids("\n\n".join(each["content"] for each in prompt), special=True)
         return self._ids(self._chat(prompt, begins=True), special=False)
 
     def encode(self, example: TuningExample) -> EncodedRow:

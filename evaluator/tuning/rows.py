@@ -11,7 +11,7 @@ beside each.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
@@ -135,8 +135,3 @@ def _messages(row: DataRow, name: str) -> tuple[dict[str, str], ...]:
         raise DataError(f"{row.where} lacks {name}: a list of chat messages.")
     messages = row.objects(name)
     return tuple({"role": each.text("role"), "content": each.text("content")} for each in messages)
-
-
-def chat_text(messages: Sequence[dict[str, str]]) -> str:
-    """Messages as a model without roles, such as a T5, is given them."""
-    return "\n\n".join(message["content"] for message in messages)

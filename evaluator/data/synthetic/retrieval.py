@@ -90,11 +90,10 @@ def _filled(wording: str, slots: Mapping[str, list[str]], rng: random.Random) ->
         return [wording]
     columns = {name: rng.sample(slots[name], len(slots[name])) for name in names}
     count = min(ROWS_OF_TEMPLATE, max(len(column) for column in columns.values()))
-    return [_fill(wording, columns, turn) for turn in range(count)]
-
-
-def _fill(wording: str, columns: Mapping[str, list[str]], turn: int) -> str:
-    return _SLOT.sub(lambda slot: columns[slot[1]][turn % len(columns[slot[1]])], wording)
+    return [
+        wording.format(**{name: column[turn % len(column)] for name, column in columns.items()})
+        for turn in range(count)
+    ]
 
 
 def _casual(text: str) -> str:
