@@ -3,6 +3,7 @@
 An image is known by the id of the chunk that its caption makes; who may see the chunk may see it.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -21,8 +22,6 @@ MAX_BYTES = 10_000_000
 """Of an image as it comes in."""
 HASH_BITS = 63
 BUSY_S = 30.0
-MAX_AT_ONCE = 500
-"""Values of one statement; SQLite takes more, but not without bound."""
 
 Row = Mapping[str, Any]
 
@@ -36,6 +35,10 @@ CREATE INDEX IF NOT EXISTS images_by_document ON images (document_id);
 CREATE INDEX IF NOT EXISTS images_by_near ON images (near);
 """
 _COLUMNS = "id, document_id, near, caption, width, height, hash"
+_SEEN = """owner IN (SELECT value FROM json_each(:owners)) AND
+(:collections = '[]' OR collection IN (SELECT value FROM json_each(:collections)))"""
+"""The condition on what may be seen, as the index has it, with the values of `_seen_in`. A list is
+one value of a statement, of which SQLite takes a bounded number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +78,14 @@ class ImageStore:
         is_there = self._file.exists()
         self._was_there = self._was_there or is_there
         try:
-            with self._reading() as database:
-                database.execute(f"SELECT {_COLUMNS}, content FROM images LIMIT 1").fetchone()
+            self._read(f"SELECT {_COLUMNS}, content FROM images LIMIT 1")
         except IndexUnusable:
             return False
         return is_there or not self._was_there
 
     def keys(self) -> list[tuple[str, str]]:
         """Of all owners' images, their ids and their documents'."""
-        with self._reading() as database:
-            return database.execute("SELECT id, document_id FROM images").fetchall()
+        return self._read("SELECT id, document_id FROM images")
 
     def put(self, rows: Sequence[Row]) -> None:
         """Adds the images of these chunks; those of earlier versions stay until `replace_old`."""
@@ -101,48 +102,38 @@ class ImageStore:
         """Of the documents of these chunks, removes what is not of these chunks."""
         if not self._file.exists():
             return
-        documents = sorted({row["document_id"] for row in rows})
-        current = {row["id"] for row in rows if "image" in row}
+        documents = {row["document_id"] for row in rows}
+        current = [row["id"] for row in rows if "image" in row]
         with self._writing() as database:
-            for part in _parts(documents):
-                cursor = database.execute(
-                    f"SELECT id FROM images WHERE document_id IN ({_marks(part)})", part
-                )
-                old = [(key,) for (key,) in cursor.fetchall() if key not in current]
-                database.executemany("DELETE FROM images WHERE id = ?", old)
+            database.execute(
+                "DELETE FROM images WHERE document_id IN (SELECT value FROM json_each(?))"
+                " AND id NOT IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(documents)), json.dumps(current)),
+            )
 
     def delete(
         self, keys: Sequence[str], column: Literal["document_id", "id"] = "document_id"
     ) -> None:
         if not keys or not self._file.exists():
             return
+        chosen = f"{column} IN (SELECT value FROM json_each(?))"
         with self._writing() as database:
-            for part in _parts(keys):
-                database.execute(f"DELETE FROM images WHERE {column} IN ({_marks(part)})", part)
+            database.execute(f"DELETE FROM images WHERE {chosen}", (json.dumps(list(keys)),))
 
     def content(self, image_id: str, scope: Scope) -> bytes | None:
         """The pixels, encoded, of one that may be seen."""
-        seen, values = _seen(scope)
-        with self._reading() as database:
-            row = database.execute(
-                f"SELECT content FROM images WHERE id = ? AND {seen}", (image_id, *values)
-            ).fetchone()
-        return None if row is None else bytes(row[0])
+        query = f"SELECT content FROM images WHERE id = :id AND {_SEEN}"
+        rows = self._read(query, {"id": image_id, **_seen_in(scope)})
+        return bytes(rows[0][0]) if rows else None
 
     def of_chunks(self, chunk_ids: Sequence[str], scope: Scope) -> list[StoredImage]:
         """The images that these chunks stand for, then those that stand by them."""
-        by_id: dict[str, StoredImage] = {}
-        seen, values = _seen(scope)
-        with self._reading() as database:
-            for column in ("id", "near"):
-                for part in _parts(chunk_ids):
-                    rows = database.execute(
-                        f"SELECT {_COLUMNS} FROM images WHERE {column} IN ({_marks(part)})"
-                        f" AND {seen} ORDER BY id",
-                        (*part, *values),
-                    )
-                    by_id.update((row[0], StoredImage(*row)) for row in rows if row[0] not in by_id)
-        return list(by_id.values())
+        among = "IN (SELECT value FROM json_each(:chunks))"
+        query = f"SELECT {_COLUMNS} FROM images WHERE (id {among} OR near {among}) AND {_SEEN}"
+        values = {"chunks": json.dumps(list(chunk_ids)), **_seen_in(scope)}
+        images = [StoredImage(*row) for row in self._read(query, values)]
+        own = set(chunk_ids)
+        return sorted(images, key=lambda image: (image.id not in own, image.id))
 
     def nearest(
         self, perceptual_hash: str, most: int, scope: Scope
@@ -150,22 +141,17 @@ class ImageStore:
         """Those of the most similar pattern, best first: 1 for a copy, about 0.5 by chance."""
         if not perceptual_hash:
             return []
-        query, (seen, values) = int(perceptual_hash, 16), _seen(scope)
-        with self._reading() as database:
-            hashes = database.execute(
-                f"SELECT id, hash FROM images WHERE hash != '' AND {seen}", values
-            )
-            distances = [((int(own, 16) ^ query).bit_count(), key) for key, own in hashes]
+        given, query = int(perceptual_hash, 16), "SELECT id, hash FROM images WHERE hash != ''"
+        hashes = self._read(f"{query} AND {_SEEN}", _seen_in(scope))
+        distances = [((int(own, 16) ^ given).bit_count(), key) for key, own in hashes]
         best = sorted(distances)[:most]
         stored = {image.id: image for image in self.of_chunks([key for _, key in best], scope)}
         return [(stored[key], 1 - bits / HASH_BITS) for bits, key in best if key in stored]
 
     def without_vector(self, embedder: str, most: int) -> list[tuple[str, bytes]]:
         """Ids and pixels of some, of all owners, that this embedder has not read."""
-        with self._reading() as database:
-            return database.execute(
-                "SELECT id, content FROM images WHERE embedder != ? LIMIT ?", (embedder, most)
-            ).fetchall()
+        query = "SELECT id, content FROM images WHERE embedder != ? LIMIT ?"
+        return self._read(query, (embedder, most))
 
     def keep_vectors(self, embedder: str, vectors: Sequence[tuple[str, bytes]]) -> None:
         with self._writing() as database:
@@ -176,20 +162,16 @@ class ImageStore:
 
     def vectors(self, embedder: str, scope: Scope) -> list[tuple[str, bytes]]:
         """Ids and vectors (float32) of all that may be seen and this embedder has read."""
-        seen, values = _seen(scope)
-        with self._reading() as database:
-            return database.execute(
-                f"SELECT id, vector FROM images WHERE embedder = ? AND vector NOT NULL AND {seen}",
-                (embedder, *values),
-            ).fetchall()
+        query = "SELECT id, vector FROM images WHERE embedder = :embedder AND vector NOT NULL"
+        return self._read(f"{query} AND {_SEEN}", {"embedder": embedder, **_seen_in(scope)})
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        place = f"{self._file.absolute().as_uri()}?mode=ro" if self._file.exists() else ":memory:"
+    def _read(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """All rows; none where there is no store yet."""
+        if not self._file.exists():
+            return []
+        place = f"{self._file.absolute().as_uri()}?mode=ro"
         with self._usable(), closing(sqlite3.connect(place, BUSY_S, uri=True)) as database:
-            if place == ":memory:":
-                database.executescript(_TABLE)
-            yield database
+            return database.execute(query, values).fetchall()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -228,18 +210,5 @@ def _values(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _seen(scope: Scope) -> tuple[str, list[str]]:
-    """The condition on what may be seen, as the index has it, and its values."""
-    condition = f"owner IN ({_marks(scope.owners)})"
-    if scope.collections:
-        condition += f" AND collection IN ({_marks(scope.collections)})"
-    return condition, [*scope.owners, *scope.collections]
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ",".join("?" * len(values))
-
-
-def _parts(values: Sequence[str]) -> Iterator[list[str]]:
-    for at in range(0, len(values), MAX_AT_ONCE):
-        yield list(values[at : at + MAX_AT_ONCE])
+def _seen_in(scope: Scope) -> dict[str, str]:
+    return {"owners": json.dumps(scope.owners), "collections": json.dumps(scope.collections)}
