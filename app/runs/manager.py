@@ -27,6 +27,7 @@ from app.schemas.ask import (
     Event,
     as_json,
 )
+from app.storage.checkpoints import checkpoint_thread
 from app.storage.lifecycle import Store
 from app.storage.runs import LOST, Ending, Orphan, RunRecord
 from graphs.options import DEFAULT_COLLECTION, Preset, Scope
@@ -114,7 +115,7 @@ class Runs:
     ) -> Run:
         checkpoints = None
         if self._store is not None and request.is_resumable:
-            thread = self._store.checkpoint_thread(record.id)
+            thread = checkpoint_thread(record.id, self._store.process)
             checkpoints = Checkpoints(self._store.checkpoints, thread)
         return Run(
             self._graphs[request.workflow],
@@ -241,7 +242,8 @@ class Runs:
     def _forget_checkpoints(self, store: Store, run: Run) -> None:
         async def forget() -> None:
             with suppress(Exception):  # they are looked for again when the store is tidied
-                await store.checkpoints.adelete_thread(store.checkpoint_thread(run.id))
+                thread = checkpoint_thread(run.id, store.process)
+                await store.checkpoints.adelete_thread(thread)
 
         task = asyncio.create_task(forget())
         self._forgetting.add(task)
@@ -299,8 +301,9 @@ class Runs:
                 detach=True,
             )
             run = self._run(request, record, past=orphan.events)
-            former = store.checkpoint_thread(record.id, orphan.former_process)
-            await store.checkpoints.acopy_thread(former, store.checkpoint_thread(record.id))
+            former = checkpoint_thread(record.id, orphan.former_process)
+            own = checkpoint_thread(record.id, store.process)
+            await store.checkpoints.acopy_thread(former, own)
             await store.checkpoints.adelete_thread(former)
         except Exception:
             log.exception("run %s cannot be resumed", record.id)

@@ -27,7 +27,7 @@ from app.errors import (
 )
 from app.observability.audit import audit
 from app.schemas.ask import COLLECTION_RULE, CollectionName
-from app.storage.database import metadata, now, reading
+from app.storage.database import metadata, now, rows_of
 from app.storage.signed_addresses import AddressSigner, SignedQuery
 from graphs.options import DEFAULT_COLLECTION
 
@@ -161,9 +161,8 @@ async def _add(
 
 async def list_keys(engine: AsyncEngine) -> list[Key]:
     """All keys, oldest first."""
-    async with reading(engine) as connection:
-        result = await connection.execute(_LISTED.order_by(KEYS.c.created_at, KEYS.c.id))
-        return [_key(row) for row in result.mappings()]
+    listed = _LISTED.order_by(KEYS.c.created_at, KEYS.c.id)
+    return [_key(row) for row in await rows_of(engine, listed)]
 
 
 async def revoke_key(engine: AsyncEngine, key_id: str) -> bool:
@@ -240,8 +239,7 @@ class KeyRing:
 
     async def _read(self) -> dict[str, Key]:
         try:
-            async with reading(self._engine) as connection:
-                rows = (await connection.execute(_LISTED)).mappings().all()
+            rows = await rows_of(self._engine, _LISTED)
         except (SQLAlchemyError, OSError) as error:
             log.exception("the keys cannot be read")
             raise KeysUnreadable from error

@@ -52,6 +52,11 @@ SETUP_LOCK = 7_350_242_120
 Saver = BaseCheckpointSaver[Any]
 
 
+def checkpoint_thread(run_id: str, process: str) -> str:
+    """Where a process keeps the checkpoints of a run: one only thought gone has another."""
+    return f"{run_id}.{process}"
+
+
 class _Zlib(CipherProtocol):
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
         return "zlib", zlib.compress(plaintext)

@@ -14,7 +14,7 @@ from app.retrieval.index import (
     StoredCollection,
 )
 from app.storage.api_keys import Caller
-from app.storage.database import metadata, now, reading
+from app.storage.database import execute, metadata, now, values_of
 from graphs.options import DEFAULT_COLLECTION, Scope
 
 SAMPLE_COLLECTION = "sample"
@@ -77,8 +77,7 @@ class CollectionStore:
         if name not in await self._named(caller.owner):
             row = {"owner": caller.owner, "name": name, "created_at": now()}
             with suppress(IntegrityError):  # another request was first
-                async with self._engine.begin() as connection:
-                    await connection.execute(NAMED.insert().values(row))
+                await execute(self._engine, NAMED.insert(), row)
         return next(each for each in await self.all(caller) if each.name == name)
 
     async def delete(self, caller: Caller, name: str) -> None:
@@ -94,9 +93,8 @@ class CollectionStore:
             except SharedDocument:
                 if not was_named:
                     raise
-        async with self._engine.begin() as connection:
-            of_owner = (NAMED.c.owner == caller.owner) & (NAMED.c.name == name)
-            await connection.execute(NAMED.delete().where(of_owner))
+        of_owner = (NAMED.c.owner == caller.owner) & (NAMED.c.name == name)
+        await execute(self._engine, NAMED.delete().where(of_owner))
 
     async def _has_sample_alone(self, caller: Caller) -> bool:
         """Whether the default collection is empty, and the sample is not."""
@@ -118,5 +116,4 @@ class CollectionStore:
 
     async def _named(self, owner: str) -> set[str]:
         query = sa.select(NAMED.c.name).where(NAMED.c.owner == owner)
-        async with reading(self._engine) as connection:
-            return set((await connection.execute(query)).scalars())
+        return set(await values_of(self._engine, query))

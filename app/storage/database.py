@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DataError, IntegrityError, SQLAlchemyError
@@ -47,6 +48,7 @@ RETRY_S, MAX_RETRY_S = 1.0, 30.0
 Row = Mapping[str, Any]
 Transaction = Callable[[sa.Connection], None]
 Entry = tuple[sa.Executable | Transaction, Row]
+NO_VALUES: Row = MappingProxyType({})
 
 _UNFIT = (IntegrityError, DataError, ValueError, TypeError, ArithmeticError)
 """The database refuses such a row, or its driver cannot say it: no second try will help."""
@@ -110,6 +112,24 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """A connection that takes no lock: each statement sees what is committed."""
     async with engine.connect() as connection:
         yield await connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+async def rows_of(engine: AsyncEngine, query: sa.Executable) -> Sequence[Row]:
+    """All that the query finds, by the names of the columns; without a lock."""
+    async with reading(engine) as connection:
+        return cast("Sequence[Row]", (await connection.execute(query)).mappings().all())
+
+
+async def values_of(engine: AsyncEngine, query: sa.Executable) -> Sequence[Any]:
+    """The first column of all that the query finds; without a lock."""
+    async with reading(engine) as connection:
+        return (await connection.execute(query)).scalars().all()
+
+
+async def execute(engine: AsyncEngine, statement: sa.Executable, row: Row | None = None) -> int:
+    """Executes one statement as a transaction; says how many rows it changed."""
+    async with engine.begin() as connection:
+        return (await connection.execute(statement, row)).rowcount
 
 
 def writing_engine(url: sa.URL) -> sa.Engine:
@@ -196,22 +216,16 @@ class BatchWriter:
         self._writing = asyncio.Lock()
         self._task = asyncio.create_task(self._write_on(), name="writer")
 
-    def add(self, statement: sa.Executable, row: Row) -> None:
-        """Executes the statement with the row soon, after all that was added before.
+    def add(self, write: sa.Executable | Transaction, row: Row = NO_VALUES) -> None:
+        """Executes a statement with the row soon, after all that was added before.
 
-        Where the database is away for long, what waits longest is given up.
+        Or what must be written as one, which is called again where that fails. Where the database
+        is away for long, what waits longest is given up.
         """
-        self._add((statement, row))
-
-    def add_transaction(self, write: Transaction) -> None:
-        """The same for what must be written as one; `write` is called again where that fails."""
-        self._add((write, {}))
-
-    def _add(self, entry: Entry) -> None:
         if len(self.waiting) >= MAX_WAITING:
             self.waiting.popleft()
             self._settled += 1
-        self.waiting.append(entry)
+        self.waiting.append((write, row))
         self._added += 1
         self._some.set()
 

@@ -8,7 +8,6 @@ import sqlite3
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
 
 import psycopg
 import sqlalchemy as sa
@@ -23,11 +22,14 @@ from app.storage.database import (
     FORGOTTEN_AT_ONCE,
     KNOWN_EVERYWHERE_S,
     BatchWriter,
+    Row,
+    execute,
     now,
-    reading,
+    rows_of,
     unusable,
+    values_of,
 )
-from app.storage.runs import KeptRuns, Row
+from app.storage.runs import KeptRuns
 from app.storage.tables import PROCESSES, RUNS
 from app.storage.threads import Threads
 
@@ -71,8 +73,7 @@ class Store:
 
     async def leave(self) -> None:
         _OPEN_HERE.discard(self.process)
-        async with self._engine.begin() as connection:
-            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id == self.process))
+        await execute(self._engine, delete(PROCESSES).where(PROCESSES.c.id == self.process))
 
     async def run_of(self, run_id: str, owner: str | None) -> Row:
         """The run's row, up to date. Raises NotFound, also where it is another's."""
@@ -83,27 +84,19 @@ class Store:
             await asyncio.sleep(KNOWN_EVERYWHERE_S)  # it may have begun elsewhere in this moment
             return await self.runs.get(run_id, owner)
 
-    def checkpoint_thread(self, run_id: str, process: str | None = None) -> str:
-        """Where the checkpoints of a run are: a process that is only thought gone has another."""
-        return f"{run_id}.{process or self.process}"
-
     async def find_lost(self) -> None:
         """Mark runs of dead processes as resumable or lost, and free their threads."""
-        async with reading(self._engine) as connection:
-            # In this order: a process that arrives meanwhile is known before it works.
-            working = await connection.execute(
-                select(RUNS.c.process).where(RUNS.c.status == "running").distinct()
-            )
-            at_work = set(working.scalars())
-            known = {row.id: row for row in await connection.execute(select(PROCESSES))}
+        # In this order: a process that arrives meanwhile is known before it works.
+        working = select(RUNS.c.process).where(RUNS.c.status == "running").distinct()
+        at_work = set(await values_of(self._engine, working))
+        known = {row["id"]: row for row in await rows_of(self._engine, select(PROCESSES))}
         dead = {name for name, row in known.items() if self._is_gone(row)}
         dead |= at_work - known.keys() - {self.process}
         if not dead:
             return
         lost = await self.runs.lose(sorted(dead))
         await self.threads.free(lost)
-        async with self._engine.begin() as connection:
-            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id.in_(sorted(dead))))
+        await execute(self._engine, delete(PROCESSES).where(PROCESSES.c.id.in_(sorted(dead))))
         if lost:
             log.warning("%d runs were lost with the processes that worked on them", len(lost))
 
@@ -133,29 +126,26 @@ class Store:
     async def _forget_checkpoints(self) -> None:
         """Of runs that have ended, or that nobody knows of with their process."""
         threads = " UNION ".join(f"SELECT thread_id FROM {it}" for it in self.checkpoints.tables)
-        async with reading(self._engine) as connection:
-            rows = await connection.execute(sa.text(f"{threads} LIMIT {FORGOTTEN_AT_ONCE}"))
-            thread_ids = rows.scalars().all()
-            ids = [thread.partition(".")[0] for thread in thread_ids]
-            known = await connection.execute(
-                select(RUNS.c.id, RUNS.c.status).where(RUNS.c.id.in_(ids))
-            )
-            status_of = {row.id: row.status for row in known}
-            alive = set((await connection.execute(select(PROCESSES.c.id))).scalars())
+        thread_ids = await values_of(self._engine, sa.text(f"{threads} LIMIT {FORGOTTEN_AT_ONCE}"))
+        ids = [thread.partition(".")[0] for thread in thread_ids]
+        known = select(RUNS.c.id, RUNS.c.status).where(RUNS.c.id.in_(ids))
+        status_of = {row["id"]: row["status"] for row in await rows_of(self._engine, known)}
+        alive = set(await values_of(self._engine, select(PROCESSES.c.id)))
         for thread in thread_ids:
             run_id, _, process = thread.partition(".")
             status = status_of.get(run_id, "running" if process in alive else "unknown")
             if status != "running":
                 await self.checkpoints.adelete_thread(thread)
 
-    def _is_gone(self, row: Any) -> bool:
-        if row.id in _OPEN_HERE:
+    def _is_gone(self, row: Row) -> bool:
+        if row["id"] in _OPEN_HERE:
             return False
-        if row.host == self._host and not _is_alive(row.pid):
+        is_here = row["host"] == self._host
+        if is_here and not _is_alive(row["pid"]):
             return True
         # In containers every process is number 1: this one came before us, or works beside us.
-        is_namesake = row.host == self._host and row.pid == self._pid
-        return bool(row.seen_at < now() - (REPLACED_S if is_namesake else GONE_S))
+        is_namesake = is_here and row["pid"] == self._pid
+        return bool(row["seen_at"] < now() - (REPLACED_S if is_namesake else GONE_S))
 
 
 async def _keep_in_order(store: Store) -> None:

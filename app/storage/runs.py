@@ -40,7 +40,15 @@ from app.schemas.ask import (
     event_of,
 )
 from app.schemas.runs import FeedbackRequest, Status
-from app.storage.database import FORGOTTEN_AT_ONCE, BatchWriter, now, reading
+from app.storage.database import (
+    FORGOTTEN_AT_ONCE,
+    BatchWriter,
+    execute,
+    now,
+    reading,
+    rows_of,
+    values_of,
+)
 from app.storage.tables import (
     EVENTS,
     FEEDBACK,
@@ -215,16 +223,15 @@ class KeptRuns:
             return None
         owned = {"owner": run.owner, "run_id": run.id, "created_at": run.created_at}
         beginning = Beginning({**asdict(key), **owned}, self._claim, rows)
-        self._writer.add_transaction(beginning.write)
+        self._writer.add(beginning.write)
         return beginning
 
     async def begun_with(self, owner: str, key: str) -> tuple[str, str] | None:
         """The run of an idempotency key, and the digest of its request."""
         query = select(IDEMPOTENCY_KEYS.c.run_id, IDEMPOTENCY_KEYS.c.digest)
-        async with reading(self._engine) as connection:
-            held = query.where(*_named(owner, key), _HOLDS, _is_fresh())
-            row = (await connection.execute(held)).first()
-        return None if row is None else (row.run_id, row.digest)
+        held = query.where(*_named(owner, key), _HOLDS, _is_fresh())
+        rows = await rows_of(self._engine, held)
+        return (rows[0]["run_id"], rows[0]["digest"]) if rows else None
 
     def tell(self, run_id: str, number: int, at_ms: float, event: Event) -> None:
         self._writer.add(self._tell, _event_row(run_id, number, at_ms, event))
@@ -257,7 +264,7 @@ class KeptRuns:
             [_event_row(run_id, *each) for each in last],
             more,
         )
-        self._writer.add_transaction(ending.write)
+        self._writer.add(ending.write)
         return ending
 
     async def take_over(self, most: int, run_id: str | None = None) -> Sequence[Orphan]:
@@ -276,9 +283,8 @@ class KeptRuns:
             .order_by(RUNS.c.created_at)
             .limit(most)
         )
-        async with reading(self._engine) as connection:  # mostly there are none
-            if (await connection.execute(query.limit(1))).first() is None:
-                return []
+        if not await rows_of(self._engine, query.limit(1)):  # mostly there are none
+            return []
         async with self._engine.begin() as connection:
             locked = query.with_for_update(of=RUNS, skip_locked=True)
             rows = (await connection.execute(locked)).mappings().all()
@@ -304,23 +310,20 @@ class KeptRuns:
     async def taken_away(self, run_ids: Sequence[str]) -> Sequence[str]:
         """Those of the runs that another process has taken over."""
         others = select(RUNS.c.id).where(RUNS.c.id.in_(run_ids), RUNS.c.process != self._process)
-        async with reading(self._engine) as connection:
-            return (await connection.execute(others)).scalars().all()
+        return await values_of(self._engine, others)
 
     async def get(self, run_id: str, owner: str | None) -> Row:
         """The run's row; an `owner` of None may see all. Raises NotFound."""
-        async with reading(self._engine) as connection:
-            result = await connection.execute(select(RUNS).where(RUNS.c.id == run_id, _of(owner)))
-        if (row := result.mappings().first()) is None:
+        rows = await rows_of(self._engine, select(RUNS).where(RUNS.c.id == run_id, _of(owner)))
+        if not rows:
             raise NotFound(f"There is no run {run_id}.")
-        return cast("Row", row)
+        return rows[0]
 
     async def find(self, prefix: str) -> str:
         """The one run whose id begins so. Raises NotFound."""
         literal = prefix.replace("%", "").replace("_", "")
-        async with reading(self._engine) as connection:
-            query = select(RUNS.c.id).where(RUNS.c.id.like(f"{literal}%")).limit(2)
-            ids = (await connection.execute(query)).scalars().all()
+        query = select(RUNS.c.id).where(RUNS.c.id.like(f"{literal}%")).limit(2)
+        ids = await values_of(self._engine, query)
         if len(ids) != 1 or not literal:
             several = "More than one run begins" if ids else "There is no run that begins"
             raise NotFound(f"{several} with {prefix}.")
@@ -340,11 +343,10 @@ class KeptRuns:
             .limit(limit)
             .offset(offset)
         )
-        async with reading(self._engine) as connection:
-            rows = (await connection.execute(page)).mappings().all()
-            counted = select(func.count()).select_from(joined).where(*chosen)
-            total = (await connection.execute(counted)).scalar_one()
-        return cast("Sequence[Row]", rows), total
+        counted = select(func.count()).select_from(joined).where(*chosen)
+        rows = await rows_of(self._engine, page)
+        (total,) = await values_of(self._engine, counted)
+        return rows, total
 
     async def events(self, run_id: str, start: int = 0) -> Sequence[Any]:
         """Rows of those written so far, from number `start` on; `data` is the line of JSON sent."""
@@ -358,33 +360,25 @@ class KeptRuns:
 
     async def fork_data(self, run_id: str) -> bytes | None:
         """The saved state that a fork of the run starts from, if there is one."""
-        async with reading(self._engine) as connection:
-            query = select(OUTCOMES.c.found).where(OUTCOMES.c.run_id == run_id)
-            return await connection.scalar(query)
+        query = select(OUTCOMES.c.found).where(OUTCOMES.c.run_id == run_id)
+        return next(iter(await values_of(self._engine, query)), None)
 
     async def prompts(self, run_id: str) -> bytes | None:
         """What the run sent to language models, if that is kept."""
-        async with reading(self._engine) as connection:
-            return await connection.scalar(select(PROMPTS.c.data).where(PROMPTS.c.run_id == run_id))
+        query = select(PROMPTS.c.data).where(PROMPTS.c.run_id == run_id)
+        return next(iter(await values_of(self._engine, query)), None)
 
     async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The `answer` event's data of those that have one."""
-        async with reading(self._engine) as connection:
-            result = await connection.execute(
-                select(EVENTS.c.run_id, EVENTS.c.data).where(
-                    EVENTS.c.run_id.in_(run_ids), EVENTS.c.name == AnswerEvent.name
-                )
-            )
-        return {row.run_id: row.data for row in result}
+        query = select(EVENTS.c.run_id, EVENTS.c.data).where(
+            EVENTS.c.run_id.in_(run_ids), EVENTS.c.name == AnswerEvent.name
+        )
+        return {row["run_id"]: row["data"] for row in await rows_of(self._engine, query)}
 
     async def ask_to_cancel(self, run_id: str) -> None:
         """Tells the process that works on it, whichever it is."""
-        async with self._engine.begin() as connection:
-            await connection.execute(
-                update(RUNS)
-                .where(RUNS.c.id == run_id, RUNS.c.status == "running")
-                .values(is_cancelled=True)
-            )
+        under_way = update(RUNS).where(RUNS.c.id == run_id, RUNS.c.status == "running")
+        await execute(self._engine, under_way.values(is_cancelled=True))
 
     async def to_cancel(self) -> Sequence[str]:
         """Runs of this process that somebody elsewhere has cancelled."""
@@ -394,19 +388,13 @@ class KeptRuns:
         """Store a user's feedback on a run's answer."""
         keys = {"id": uuid.uuid4().hex, "run_id": run_id, "created_at": now()}
         row = {**keys, **feedback.model_dump()}
-        async with self._engine.begin() as connection:
-            await connection.execute(FEEDBACK.insert(), row)
+        await execute(self._engine, FEEDBACK.insert(), row)
         return row
 
     async def judgements(self, run_id: str) -> Sequence[Row]:
         """The feedback on a run, oldest first."""
-        async with reading(self._engine) as connection:
-            result = await connection.execute(
-                select(FEEDBACK)
-                .where(FEEDBACK.c.run_id == run_id)
-                .order_by(FEEDBACK.c.created_at, FEEDBACK.c.id)
-            )
-        return cast("Sequence[Row]", result.mappings().all())
+        given = select(FEEDBACK).where(FEEDBACK.c.run_id == run_id)
+        return await rows_of(self._engine, given.order_by(FEEDBACK.c.created_at, FEEDBACK.c.id))
 
     async def judged(self) -> AsyncIterator[tuple[Row, str]]:
         """All feedback with its question, oldest first, and its run's `answer` event's data."""
@@ -458,11 +446,8 @@ class KeptRuns:
         latest_first = select(RUNS.c.created_at).where(*forgettable).order_by(
             RUNS.c.created_at.desc()
         )  # fmt: skip
-        async with reading(self._engine) as connection:
-            bound = await connection.scalar(latest_first.limit(1).offset(most - 1))
-        old = select(RUNS.c.id).where(
-            *forgettable, RUNS.c.created_at < max(older_than, bound or 0.0)
-        )
+        last = await values_of(self._engine, latest_first.limit(1).offset(most - 1))
+        old = select(RUNS.c.id).where(*forgettable, RUNS.c.created_at < max([older_than, *last]))
         async with self._engine.begin() as connection:
             await connection.execute(delete(IDEMPOTENCY_KEYS).where(~_is_fresh()))
             deleted = await connection.execute(

@@ -4,6 +4,15 @@ import sqlalchemy as sa
 
 from app.storage.database import metadata
 
+
+def _run_id(*, is_key: bool) -> sa.Column[str]:
+    """The run that a row belongs to, and goes with."""
+    run = sa.ForeignKey("runs.id", ondelete="CASCADE")
+    return sa.Column(
+        "run_id", sa.String(32), run, primary_key=is_key, nullable=False, index=not is_key
+    )
+
+
 PROCESSES = sa.Table(
     "processes",
     metadata,
@@ -37,9 +46,7 @@ RUNS = sa.Table(
 RESUMABLE = sa.Table(
     "resumable_runs",
     metadata,
-    sa.Column(
-        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
-    ),
+    _run_id(is_key=True),
     sa.Column("question", sa.Text, nullable=False),
     sa.Column("resumed", sa.Integer, nullable=False, default=0),
 )
@@ -52,13 +59,7 @@ IDEMPOTENCY_KEYS = sa.Table(
     sa.Column("owner", sa.String(64), primary_key=True),
     sa.Column("key", sa.String(200), primary_key=True),
     sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column(
-        "run_id",
-        sa.String(32),
-        sa.ForeignKey("runs.id", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-    ),
+    _run_id(is_key=False),
     sa.Column("created_at", sa.Float, nullable=False, index=True),
 )
 """What clients named their requests by, to be told the same run again; `digest` is the body's."""
@@ -66,9 +67,7 @@ IDEMPOTENCY_KEYS = sa.Table(
 EVENTS = sa.Table(
     "events",
     metadata,
-    sa.Column(
-        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
-    ),
+    _run_id(is_key=True),
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("at_ms", sa.Float, nullable=False),
     sa.Column("name", sa.String(16), nullable=False),
@@ -78,9 +77,7 @@ EVENTS = sa.Table(
 OUTCOMES = sa.Table(
     "outcomes",
     metadata,
-    sa.Column(
-        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
-    ),
+    _run_id(is_key=True),
     sa.Column("action", sa.String(16)),
     sa.Column("verdict", sa.String(16), nullable=False),
     sa.Column("found", sa.LargeBinary),
@@ -90,9 +87,7 @@ OUTCOMES = sa.Table(
 PROMPTS = sa.Table(
     "prompts",
     metadata,
-    sa.Column(
-        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
-    ),
+    _run_id(is_key=True),
     sa.Column("data", sa.LargeBinary, nullable=False),
 )
 """What runs sent to language models, compressed; no row for those that asked none."""
@@ -101,13 +96,7 @@ FEEDBACK = sa.Table(
     "feedback",
     metadata,
     sa.Column("id", sa.String(32), primary_key=True),
-    sa.Column(
-        "run_id",
-        sa.String(32),
-        sa.ForeignKey("runs.id", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-    ),
+    _run_id(is_key=False),
     sa.Column("score", sa.Float, nullable=False),
     sa.Column("comment", sa.Text),
     sa.Column("corrected_answer", sa.Text),

@@ -13,7 +13,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.errors import NotFound, ThreadBusy
 from app.schemas.ask import AskResponse
-from app.storage.database import FORGOTTEN_AT_ONCE, KNOWN_EVERYWHERE_S, BatchWriter, now, reading
+from app.storage.database import (
+    FORGOTTEN_AT_ONCE,
+    KNOWN_EVERYWHERE_S,
+    BatchWriter,
+    execute,
+    now,
+    rows_of,
+    values_of,
+)
 from app.storage.runs import RunRecord
 from app.storage.tables import RUNS, THREADS, TURNS
 from graphs.types import Message
@@ -105,9 +113,8 @@ class Threads:
         await self._writer.flush()
         if not _OURS.fullmatch(thread_id):
             return
-        async with reading(self._engine) as connection:
-            known = await connection.scalar(select(THREADS.c.id).where(THREADS.c.id == thread_id))
-        if known is None:
+        query = select(THREADS.c.id).where(THREADS.c.id == thread_id)
+        if not await values_of(self._engine, query):
             await asyncio.sleep(KNOWN_EVERYWHERE_S)
 
     def answered(self, run: RunRecord, response: AskResponse) -> Sequence[tuple[Any, Row]]:
@@ -159,13 +166,11 @@ class Threads:
     async def get(self, thread_id: str, owner: str) -> tuple[Row, Sequence[Row]]:
         """The thread's row and its turns, oldest first. Raises NotFound."""
         await self._all_written(thread_id)
-        async with reading(self._engine) as connection:
-            result = await connection.execute(
-                select(THREADS).where(THREADS.c.id == thread_id, THREADS.c.owner == owner)
-            )
-        if (row := result.mappings().first()) is None:
+        query = select(THREADS).where(THREADS.c.id == thread_id, THREADS.c.owner == owner)
+        rows = await rows_of(self._engine, query)
+        if not rows:
             raise NotFound(f"There is no thread {thread_id}.")
-        return cast("Row", row), (await self._turns(thread_id, MAX_TURNS))[::-1]
+        return rows[0], (await self._turns(thread_id, MAX_TURNS))[::-1]
 
     async def delete(self, thread_id: str, owner: str) -> None:
         """With all runs on it. Raises NotFound, or ThreadBusy while one is under way."""
@@ -206,28 +211,18 @@ class Threads:
             ~exists().where(RUNS.c.thread_id == THREADS.c.id),
         )
         old = select(THREADS.c.id).where(*idle).limit(FORGOTTEN_AT_ONCE)
-        async with self._engine.begin() as connection:
-            deleted = await connection.execute(delete(THREADS).where(THREADS.c.id.in_(old), *idle))
-        return deleted.rowcount
+        return await execute(self._engine, delete(THREADS).where(THREADS.c.id.in_(old), *idle))
 
     async def renew(self, process: str) -> None:
         """Keeps the threads busy that runs of this process are under way on."""
         under_way = select(RUNS.c.id).where(RUNS.c.status == "running", RUNS.c.process == process)
-        async with self._engine.begin() as connection:
-            await connection.execute(
-                update(THREADS)
-                .where(THREADS.c.run_id.in_(under_way))
-                .values(busy_until=now() + BUSY_S)
-            )
+        theirs = update(THREADS).where(THREADS.c.run_id.in_(under_way))
+        await execute(self._engine, theirs.values(busy_until=now() + BUSY_S))
 
     async def free(self, run_ids: Sequence[str]) -> None:
         """Of runs that are lost."""
-        async with self._engine.begin() as connection:
-            await connection.execute(
-                update(THREADS)
-                .where(THREADS.c.run_id.in_(run_ids))
-                .values(run_id=None, busy_until=None)
-            )
+        theirs = update(THREADS).where(THREADS.c.run_id.in_(run_ids))
+        await execute(self._engine, theirs.values(run_id=None, busy_until=None))
 
     async def _turns(
         self, thread_id: str, most: int, until_run: str | None = None
@@ -241,9 +236,7 @@ class Threads:
                 .scalar_subquery()
             )
             latest = latest.where(TURNS.c.number <= func.coalesce(last, TURNS.c.number))
-        async with reading(self._engine) as connection:
-            result = await connection.execute(latest.limit(most))
-        return cast("Sequence[Row]", result.mappings().all())
+        return await rows_of(self._engine, latest.limit(most))
 
 
 def _row(thread_id: str, owner: str, run_id: str) -> dict[str, Any]:
