@@ -46,6 +46,7 @@ from app.retrieval.index import (
 )
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
+from app.schemas.documents import DocumentBlock
 from app.settings import StateSettings
 from app.state_folder import INCOMING, create_private, make_private
 from graphs.options import DEFAULT_COLLECTION, Scope
@@ -116,23 +117,12 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentPart:
-    """A chunk at [start, end) of its document's text."""
-
-    id: str
-    start: int
-    end: int
-    heading: str
-    page: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class WholeDocument:
     """A document as its chunks hold it."""
 
     document: StoredDocument
     text: str
-    parts: list[DocumentPart]
+    parts: list[DocumentBlock]
 
 
 class Uploads:
@@ -400,11 +390,12 @@ def uploads_into(retriever: object, settings: StateSettings) -> Uploads | None:
 
 
 def _text_of(document: StoredDocument, chunks: Sequence[Mapping[str, Any]]) -> WholeDocument:
-    text, parts = "", list[DocumentPart]()
+    text, parts = "", list[DocumentBlock]()
     for chunk in chunks:
         text += chunk["lead"] if text else ""
         start, text = len(text), text + chunk["text"]
-        parts.append(DocumentPart(chunk["id"], start, len(text), chunk["heading"], chunk["page"]))
+        place = {name: chunk[name] for name in ("id", "heading", "page")}
+        parts.append(DocumentBlock(start=start, end=len(text), **place))
     return WholeDocument(document, text, parts)
 
 

@@ -137,9 +137,8 @@ async def document(
         stored = await uploads.read(document_id, caller.owner, caller.collections)
     if stored is None:
         raise NotFound(f"There is no document {document_id}.")
-    blocks = [schemas.DocumentBlock(**asdict(part)) for part in stored.parts]
     info = _info(stored.document).model_dump()
-    return schemas.DocumentText(**info, text=stored.text, blocks=blocks)
+    return schemas.DocumentText(**info, text=stored.text, blocks=stored.parts)
 
 
 @router.delete(
