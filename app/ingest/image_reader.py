@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from app.ingest.images import data_url_content
 from app.ingest.loaders.document import DocumentRefused
 from app.ingest.sandbox import ImageTask, Sandbox, serve_images
 from app.retrieval.images import MAX_BYTES, PlainImage
+from app.retrieval.index import Row
 from graphs.errors import InvalidImage
-
-Row = dict[str, Any]
 
 
 class ImageReader:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.ingest.chunker import Chunk
 from app.ingest.loaders.document import Block, DocumentRefused, local_path, read
 from app.retrieval.images import IMAGE_KEYWORD, MAX_BYTES
+from app.retrieval.index import Row
 
 MAX_IMAGES = 200
 MAX_TOTAL_BYTES = 60_000_000
@@ -22,8 +22,6 @@ MAX_TOTAL_BYTES = 60_000_000
 AROUND_CHARS = 200
 """Of the text before an image, and of the text after it."""
 _DATA_URL = re.compile(r"data:image/[\w.+-]{1,40};base64,", re.IGNORECASE)
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

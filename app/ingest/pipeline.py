@@ -23,7 +23,6 @@ from app.ingest.loaders.document import BINARY, IMAGES, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import (
     BATCH_ROWS,
-    Row,
     document_id,
     file_rows,
     with_vectors,
@@ -38,6 +37,7 @@ from app.retrieval.images import ImageStore
 from app.retrieval.index import (
     Index,
     IndexUnusable,
+    Row,
     StoredDocument,
     renew_index,
     writing,

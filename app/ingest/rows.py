@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from app.ingest.chunker import DEFAULT_CHUNKING, Chunk, Chunking, chunk
 from app.ingest.images import found_images, image_chunks
@@ -13,6 +12,7 @@ from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
 from app.retrieval.images import IMAGE_KEYWORD
+from app.retrieval.index import Row
 from app.retrieval.terms import RareWords, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
 from graphs.options import DEFAULT_COLLECTION
@@ -22,8 +22,6 @@ SECTION = " › "
 # A batch of rows on their way to the index; between processes, too.
 BATCH_ROWS = 512
 KEYWORDS = 8
-
-Row = dict[str, Any]
 
 
 def document_id(source: str, owner: str = "", collection: str = DEFAULT_COLLECTION) -> str:

@@ -33,13 +33,11 @@ class ImageEncoder(Protocol):
 class ClipImages:
     """`ports.ImageIndex`: vectors are made when a search first meets an image, and kept."""
 
+    thresholds = CLIP_THRESHOLDS
+
     def __init__(self, stored: StoredImages, embedder: ImageEncoder) -> None:
         self._stored, self._embedder = stored, embedder
         self._reading = asyncio.Lock()
-
-    @property
-    def thresholds(self) -> ImageThresholds:
-        return CLIP_THRESHOLDS
 
     async def search(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         scope = (search or Search()).scope  # words and their filters are of no use here

@@ -48,14 +48,12 @@ class ReadImage(Protocol):
 class StoredImages:
     """`ports.ImageIndex` over the knowledge base of a retriever."""
 
+    thresholds = LEXICAL_THRESHOLDS
+
     def __init__(
         self, retriever: HybridRetriever, store: ImageStore, tables: TermTables, read: ReadImage
     ) -> None:
         self._retriever, self.store, self._tables, self.read = retriever, store, tables, read
-
-    @property
-    def thresholds(self) -> ImageThresholds:
-        return LEXICAL_THRESHOLDS
 
     async def search(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         captions = await self.captions(query, k, search)
@@ -103,7 +101,9 @@ class StoredImages:
         ]
 
     async def images_of(self, passages: Sequence[Passage], scope: Scope) -> Sequence[Image]:
-        by_chunk = {key: passage for passage in passages for key in chunk_ids(_part_of(passage.id))}
+        # A strip is named by the passage that it was cut from.
+        parts = [(passage, chunk_ids(passage.id.partition("#")[0])) for passage in passages]
+        by_chunk = {key: passage for passage, keys in parts for key in keys}
         stored = await self._stored(self.store.of_chunks, list(by_chunk), scope)
         return [_image(it, by_chunk.get(it.id) or by_chunk[it.near or ""]) for it in stored]
 
@@ -146,11 +146,6 @@ async def has_images(retriever: object) -> bool:
             return await retriever.index.has(IMAGE_KEYWORD)
     except ERRORS:  # a TimeoutError is an OSError
         return False
-
-
-def _part_of(strip_id: str) -> str:
-    """The passage that a strip was cut from."""
-    return strip_id.partition("#")[0]
 
 
 def _image(stored: StoredImage, passage: Passage) -> Image:

@@ -222,20 +222,17 @@ class Runs:
     def _keep_ending(
         self, store: Store, run: Run, response: AskResponse | None, last: Ended
     ) -> Ending:
-        has_turn = response is not None and not run.is_cancelled
-        turn = (
-            store.threads.answered(run.record, response)
-            if response is not None and has_turn
-            else store.threads.unanswered(run.record)
-        )
-        fork_data = packed(run.question, run.state)
+        if response is None or run.is_cancelled:
+            turn = store.threads.unanswered(run.record)
+        else:
+            turn = store.threads.answered(run.record, response)
         return store.runs.end(
             run.id,
             response,
             last,
             turn,
             is_cancelled=run.is_cancelled,
-            fork_data=fork_data,
+            fork_data=packed(run.question, run.state),
             prompts=prompts.packed(run.prompts),
         )
 

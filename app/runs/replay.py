@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 from app.errors import NotFound
 from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, Event, event_of, sent
 from app.schemas.runs import Feedback, RunSummary, Thread, ThreadMessage
+from app.storage.database import Row
 from app.storage.runs import KeptRuns
 
 POLL_S = 0.1
 """How often a run of another process is looked at; its events come in batches anyway."""
-Row = Mapping[str, Any]
 
 
 def iso(seconds: float) -> str:

@@ -360,7 +360,7 @@ class Run:
     def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         self._tell_held()
         now, name = self._elapsed_ms(), task["name"]
-        path = [*(place.split(":")[0] for place in namespace), name]
+        path = _path(namespace, name)
         if "input" in task:
             self._under_way[task["id"]] = name, now
             if self._prompts is not None:
@@ -386,7 +386,7 @@ class Run:
         """Emit what a node streams while it runs: progress, or text."""
         if "progress" in payload:
             progress = payload["progress"]
-            path = [*(place.split(":")[0] for place in namespace), progress["step"]]
+            path = _path(namespace, progress["step"])
             self._tell(ask.StepProgress(**progress, path=path))
         else:
             self._tell_text(payload)
@@ -524,6 +524,11 @@ class Run:
         self._more = asyncio.Event()
         if isinstance(event, ask.DoneEvent):
             self._done.set()
+
+
+def _path(namespace: Sequence[str], step: str) -> list[str]:
+    """The names of the nodes down to a step; LangGraph adds ids to those of subgraphs."""
+    return [*(place.split(":")[0] for place in namespace), step]
 
 
 def _unended(events: Sequence[ask.Event]) -> dict[int, ask.StepEvent]:

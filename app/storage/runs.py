@@ -5,7 +5,7 @@ writer's own, so that a process that only stood still cannot write once another 
 """
 
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
 
@@ -13,10 +13,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Executable,
-    Float,
-    Integer,
-    String,
-    Text,
     bindparam,
     delete,
     exists,
@@ -43,6 +39,7 @@ from app.schemas.runs import FeedbackRequest, Status
 from app.storage.database import (
     FORGOTTEN_AT_ONCE,
     BatchWriter,
+    Row,
     execute,
     now,
     reading,
@@ -60,8 +57,6 @@ from app.storage.tables import (
     RUNS,
 )
 from graphs.types import Action, Verdict
-
-Row = Mapping[str, Any]
 
 LOST = Problem(
     title="Lost", status=503, detail="The process that worked on this run ended before it did."
@@ -186,16 +181,11 @@ class KeptRuns:
     def __init__(self, engine: AsyncEngine, writer: BatchWriter, process: str) -> None:
         self._engine, self._writer, self._process = engine, writer, process
         insert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
-        own = select(
-            bindparam("run_id", type_=String),
-            bindparam("number", type_=Integer),
-            bindparam("at_ms", type_=Float),
-            bindparam("name", type_=String),
-            bindparam("data", type_=Text),
-        ).where(RUNS.c.id == bindparam("run_id", type_=String), RUNS.c.process == process)
-        insertion = insert(EVENTS).from_select(
-            ["run_id", "number", "at_ms", "name", "data"], own.with_for_update(read=True)
+        values = {column.name: bindparam(column.name, type_=column.type) for column in EVENTS.c}
+        own = select(*values.values()).where(
+            RUNS.c.id == values["run_id"], RUNS.c.process == process
         )
+        insertion = insert(EVENTS).from_select(list(values), own.with_for_update(read=True))
         # Also in the place of an ending told for a run that was no loss.
         self._tell = insertion.on_conflict_do_update(
             index_elements=["run_id", "number"],

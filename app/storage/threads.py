@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from app.storage.database import (
     FORGOTTEN_AT_ONCE,
     KNOWN_EVERYWHERE_S,
     BatchWriter,
+    Row,
     execute,
     now,
     rows_of,
@@ -36,7 +37,6 @@ MAX_TURNS = 1000
 _OURS = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
 """The names of threads that clients do not name: `uuid4().hex`."""
 
-Row = Mapping[str, Any]
 
 _OPEN = THREADS.insert()
 _THREAD = bindparam("thread", type_=String)

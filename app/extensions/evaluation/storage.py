@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
-from app.storage.database import metadata, now, reading
-from app.storage.runs import Row
+from app.storage.database import Row, metadata, now, reading
 from app.storage.tables import PROCESSES
 
 EVALUATIONS = sa.Table(
