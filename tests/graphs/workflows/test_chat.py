@@ -13,7 +13,6 @@ from langchain_core.messages import (
     SystemMessage,
 )
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.critics.llm import LlmCritic
 from graphs.workflows.chat import CHUNK_CHARS, build_messages, turns_of
@@ -21,6 +20,7 @@ from graphs.workflows.crag import build_crag
 from graphs.workflows.self_crag import build_self_crag
 from tests.fakes import FakeChat
 from tests.graphs.languages import EN, ZH
+from tests.graphs.workflows.threads import GRAPHS, on_threads, thread
 
 
 async def test_the_last_user_turn_is_answered_with_its_sources() -> None:
@@ -66,11 +66,9 @@ async def test_the_context_reaches_the_workflow_inside() -> None:
 
 
 async def test_a_thread_goes_on() -> None:
-    graph = build_messages(build_crag(EN.parts(EN.full, ZH.full).services))
-    graph.checkpointer = InMemorySaver()
-    thread = {"configurable": {"thread_id": "one"}}
-    await graph.ainvoke({"messages": [HumanMessage(EN.question)]}, thread)
-    state = await graph.ainvoke({"messages": [HumanMessage(ZH.question)]}, thread)
+    graph = on_threads(GRAPHS["messages"], EN.parts(EN.full, ZH.full).services)
+    await graph.ainvoke({"messages": [HumanMessage(EN.question)]}, thread())
+    state = await graph.ainvoke({"messages": [HumanMessage(ZH.question)]}, thread())
 
     assert len(state["messages"]) == 4
     assert "1852年" in str(state["messages"][-1].content)
@@ -123,19 +121,17 @@ async def test_chunks_of_one_message_add_up_to_it_and_nothing_else_is_streamed()
     """Keywords, drafts, judgements and criticism are no messages of the chat, at any depth."""
     chat = Versatile()
     parts = EN.parts(EN.off, chat=chat, critic=LlmCritic(chat, "chat"))  # type: ignore[arg-type]
-    graph = build_messages(build_self_crag(parts.services))
-    graph.checkpointer = InMemorySaver()
-    thread: Any = {"configurable": {"thread_id": "one"}}
+    graph = on_threads(lambda given: build_messages(build_self_crag(given)), parts.services)
     chunks = [
         chunk
         async for _, (chunk, _) in graph.astream(
             {"messages": [HumanMessage(EN.question)]},
-            thread,
+            thread(),
             stream_mode="messages",
             subgraphs=True,
         )
     ]
-    message = (await graph.aget_state(thread)).values["messages"][-1]
+    message = (await graph.aget_state(thread())).values["messages"][-1]
 
     assert parts.web.queries == [KEYWORDS]
     assert len(chat.asked) == 6, "decided, rewritten, drafted, judged, revised, judged"
@@ -146,16 +142,3 @@ async def test_chunks_of_one_message_add_up_to_it_and_nothing_else_is_streamed()
     assert text == message.content
     assert text.startswith(REVISION.strip())
     assert not any(other in text for other in ("secret", "rejected", "relevance"))
-
-
-async def test_a_breakpoint_in_the_workflow_holds_in_the_chat_too() -> None:
-    parts = EN.parts(EN.full)
-    graph = build_messages(build_crag(parts.services))
-    graph.checkpointer = InMemorySaver()
-    thread: Any = {"configurable": {"thread_id": "one"}}
-    given: Any = {"messages": [HumanMessage(EN.question)]}
-    await graph.ainvoke(given, thread, interrupt_before=["generate"])
-    assert (await graph.aget_state(thread)).next == ("workflow",)
-
-    state = await graph.ainvoke(None, thread)
-    assert "1852" in str(state["messages"][-1].content)

@@ -1,7 +1,6 @@
 """The crag graph, whole, along the path of each action."""
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.generation.answer import EXTRACTIVE
 from graphs.state import Context
@@ -10,6 +9,7 @@ from graphs.workflows.crag import build_crag
 from tests.fakes import POOR, FakeChat, FakeCritic, FakeEvaluator, FakeWebSearch, passage
 from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import Trace, traced
+from tests.graphs.workflows.threads import on_threads, thread
 
 BEGINNING = ["prepare", "decide_retrieval", "retrieve", "grade"]
 LOCAL = [*BEGINNING, "refine", "generate"]
@@ -168,34 +168,22 @@ async def test_it_runs_without_a_context_and_with_one_of_plain_json() -> None:
     assert changed["action"] == "ambiguous"
 
 
-async def test_permuted_passages_keep_the_action_and_the_strips() -> None:
-    texts = [EN.full, EN.half, EN.off]
-    forth = await traced(EN.parts(*texts).services, EN.question)
-    back = await traced(EN.parts(*reversed(texts)).services, EN.question)
-
-    assert forth.answer == back.answer
-    assert forth.output["action"] == back.output["action"]
-
-
 async def test_a_second_question_on_the_thread_inherits_nothing() -> None:
     parts = EN.parts(EN.off, web=FakeWebSearch(fails=False, pages=EN.parts().web.pages))
-    graph = build_crag(parts.services)
-    graph.checkpointer = InMemorySaver()
-    thread = {"configurable": {"thread_id": "one"}}
-    context = Context(follow_ups=False)
-    before = await graph.ainvoke({"question": EN.question}, thread, context=context)
+    graph, context = on_threads(build_crag, parts.services), Context(follow_ups=False)
+    before = await graph.ainvoke({"question": EN.question}, thread(), context=context)
     assert before["web_strips"]
 
     parts.retriever.passages = [passage(ZH.full)]
-    after = await graph.ainvoke({"question": ZH.question}, thread, context=context)
+    after = await graph.ainvoke({"question": ZH.question}, thread(), context=context)
     assert after["action"] == "correct"
     assert {citation.origin for citation in after["citations"]} == {"internal"}
     assert (after["web_strips"], after["web_pages"], after["rewritten_query"]) == ([], [], None)
     assert after["usage"] == Usage(scored_pairs=2)
 
     parts.retriever.fails, parts.web.fails = True, True
-    failed = await graph.ainvoke({"question": EN.question}, thread, context=context)
+    failed = await graph.ainvoke({"question": EN.question}, thread(), context=context)
     assert [entry.component for entry in failed["degraded"]] == ["retriever", "web_search"]
-    again = await graph.ainvoke({"question": EN.question}, thread, context=context)
+    again = await graph.ainvoke({"question": EN.question}, thread(), context=context)
     assert [entry.component for entry in again["degraded"]] == ["retriever", "web_search"]
     assert again["answer"] == EN.unknown

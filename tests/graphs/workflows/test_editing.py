@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from pydantic import ValidationError
 
 from graphs.state import Context
 from graphs.types import (
@@ -153,16 +152,6 @@ async def test_an_action_made_correct_leaves_the_web_alone() -> None:
     assert {citation.origin for citation in output["citations"]} == {"internal"}
 
 
-async def test_documents_put_in_by_hand_are_what_is_answered_from() -> None:
-    graph, _ = await paused("retrieve")
-    await graph.aupdate_state(thread(), EDITS["retrieve"], as_node="retrieve")
-    output = await graph.ainvoke(None, thread())
-
-    assert output["action"] == "correct"
-    assert [document.id for document in output["documents"]] == [FOUND.id]
-    assert output["citations"][0].text == FOUND.text
-
-
 async def test_keywords_put_in_by_hand_are_searched() -> None:
     graph, given = await paused("rewrite_query")
     edit = EDITS["rewrite_query"]
@@ -214,14 +203,6 @@ async def test_a_draft_given_as_json_is_judged() -> None:
 
     assert isinstance(given.critic, FakeCritic)
     assert SAID in given.critic.judged[0]
-
-
-async def test_what_is_no_value_of_ours_is_refused() -> None:
-    graph, _ = await paused("retrieve")
-
-    for wrong in ({"documents": [{"id": "p7"}]}, {"plan": {"web": "sometimes"}}):
-        with pytest.raises(ValidationError):
-            await graph.aupdate_state(thread(), wrong, as_node="retrieve")
 
 
 async def test_a_draft_edited_inside_reflect_is_the_one_revised() -> None:

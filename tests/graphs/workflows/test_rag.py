@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.ports import Services
 from graphs.workflows.rag import build_rag
@@ -13,6 +12,7 @@ from graphs.workflows.reflect import build_reflection
 from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch, passage
 from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import traced
+from tests.graphs.workflows.threads import on_threads, thread
 
 
 @both_languages
@@ -88,21 +88,13 @@ async def test_without_the_index_it_admits_not_knowing() -> None:
     assert (trace.failed, trace.answer) == (["retriever"], EN.unknown)
 
 
-async def test_it_runs_without_a_context() -> None:
-    state = await build_rag(EN.parts(EN.full).services).ainvoke({"question": EN.question})
-
-    assert state["stopped_by"] == "answered"
-
-
 @pytest.mark.parametrize("build", [build_rag, build_reflection], ids=["rag", "reflect"])
 async def test_a_second_question_on_the_thread_has_its_strips(
     build: Callable[[Services], Any],
 ) -> None:
-    graph = build(EN.parts(EN.full, EN.off).services)
-    graph.checkpointer = InMemorySaver()
-    thread = {"configurable": {"thread_id": "one"}}
-    before = await graph.ainvoke({"question": EN.question}, thread)
-    after = await graph.ainvoke({"question": EN.question}, thread)
+    graph = on_threads(build, EN.parts(EN.full, EN.off).services)
+    before = await graph.ainvoke({"question": EN.question}, thread())
+    after = await graph.ainvoke({"question": EN.question}, thread())
 
     assert [strip.text for strip in before["internal_strips"]] == [EN.full, EN.off]
     assert after["internal_strips"] == before["internal_strips"]

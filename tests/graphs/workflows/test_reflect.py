@@ -68,15 +68,6 @@ async def test_a_critic_that_never_accepts_is_heard_max_critic_times(most: int) 
     assert trace.answer == MANY[0], "of equal ones the first stays"
 
 
-async def test_a_critic_that_contradicts_itself_comes_to_an_end() -> None:
-    parts = parts_of(FakeCritic(script=[POOR], words=["Too long.", "Too short."]))
-    trace = await reflected(parts)
-
-    told = [entry.criticism for entry in trace.output["critique"]]
-    assert told[:3] == ["Too long.", "Too short.", "Too long."]
-    assert trace.output["stopped_by"] == "max_critic"
-
-
 @both_languages
 async def test_the_revision_is_written_from_draft_and_criticism(world: World) -> None:
     critic = FakeCritic(script=[POOR, GOOD], words=["Say the year."])

@@ -4,12 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.nodes.search import fused
-from graphs.state import Context
 from graphs.types import Message, Usage
-from graphs.workflows.crag import build_crag
 from tests.fakes import FakeChat, FakeCritic, KnowingRetriever, passage
 from tests.graphs.languages import EN, ZH, World, both_languages, every_workflow
 from tests.graphs.traced import traced
@@ -191,21 +188,23 @@ async def test_what_one_query_alone_finds_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retrieval", "share", "nodes"),
+    ("options", "share", "nodes"),
     [
-        ("never", 1.0, DIRECT),
-        ("adaptive", 0.9, LOCAL),
-        (None, 0.1, LOCAL),
+        ({"retrieval": "never", "reflect": True}, 1.0, DIRECT),
+        ({"retrieval": "adaptive"}, 0.9, LOCAL),
+        ({}, 0.1, LOCAL),
     ],
 )
 async def test_crag_decides_where_it_is_told_to(
-    retrieval: str | None, share: float, nodes: list[str]
+    options: dict[str, Any], share: float, nodes: list[str]
 ) -> None:
+    """An answer from no knowledge is not reflected on: nothing could support it."""
     chat, critic = FakeChat(chunks=["a"]), FakeCritic(share=share)
     parts = EN.parts(EN.full, chat=chat, critic=critic)
-    trace = await traced(parts.services, EN.question, "crag", retrieval=retrieval)
+    trace = await traced(parts.services, EN.question, "crag", **options)
 
     assert trace.nodes == nodes
+    assert bool(parts.retriever.asked) == (nodes == LOCAL)
     assert trace.output["stopped_by"] == "answered"
 
 
@@ -213,20 +212,6 @@ async def test_rag_never_decides() -> None:
     trace = await traced(EN.parts(EN.full).services, EN.question, "rag", retrieval="never")
 
     assert trace.nodes == ["prepare", "retrieve", "generate"]
-
-
-async def test_what_an_earlier_run_left_on_the_thread_is_void() -> None:
-    graph = build_crag(EN.parts(EN.full).services)
-    graph.checkpointer = InMemorySaver()
-    config = {"configurable": {"thread_id": "t"}}
-    first = {"question": "When did it open?", "history": dialogue(EN)}
-    asked = await graph.ainvoke(first, config, context=Context(expand=["decompose"]))
-    again = await graph.ainvoke({"question": EN.question, "history": []}, config, context=Context())
-
-    assert MEANT["en"] in asked["standalone_question"]
-    assert asked["queries"] == [asked["standalone_question"]]
-    assert (again["standalone_question"], again["queries"]) == (None, [])
-    assert again["usage"] == Usage(scored_pairs=2)
 
 
 def test_ranks_are_joined_reciprocally() -> None:
@@ -247,13 +232,3 @@ async def test_a_plain_run_asks_the_index_once_with_its_search() -> None:
     assert search is not None
     assert (search.mode, search.alpha) == ("bm25", 2.0)
     assert trace.inner["retrieve"] == ["search"]
-
-
-async def test_an_answer_from_no_knowledge_is_not_reflected_on() -> None:
-    """Nothing could support it, and a run that is not to look up does not."""
-    parts = EN.parts(EN.full, chat=FakeChat(chunks=["a"]), critic=FakeCritic())
-    trace = await traced(parts.services, EN.question, retrieval="never", reflect=True)
-
-    assert trace.nodes == DIRECT
-    assert parts.retriever.asked == []
-    assert trace.output["stopped_by"] == "answered"

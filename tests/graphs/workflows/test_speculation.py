@@ -19,6 +19,7 @@ from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch
 from tests.graphs.languages import EN, ZH, Parts, World, both_languages
 from tests.graphs.traced import Trace, traced
 from tests.graphs.workflows.test_crag import BEGINNING, LOCAL, WEB
+from tests.graphs.workflows.threads import on_threads, thread
 
 
 def speculating(parts: Parts) -> Services:
@@ -237,14 +238,13 @@ async def ended(run: asyncio.Task[Trace], web: SlowWebSearch) -> int:
 
 async def test_a_run_resumed_in_another_process_searches_anew() -> None:
     saver, context = InMemorySaver(), Context(speculative_search=True)
-    thread = {"configurable": {"thread_id": "one"}}
     first, second = EN.parts(EN.off), EN.parts(EN.off)
     begun = build_crag(speculating(first))
     begun.checkpointer, begun.interrupt_before_nodes = saver, ["search_web"]
-    await begun.ainvoke({"question": EN.question}, thread, context=context)
+    await begun.ainvoke({"question": EN.question}, thread(), context=context)
     resumed = build_crag(speculating(second))
     resumed.checkpointer = saver
-    output = await resumed.ainvoke(None, thread, context=context)
+    output = await resumed.ainvoke(None, thread(), context=context)
 
     assert first.web.queries == [EN.question]
     assert second.web.queries == ["When, Bergen"]
@@ -254,12 +254,9 @@ async def test_a_run_resumed_in_another_process_searches_anew() -> None:
 
 async def test_a_second_question_on_the_thread_takes_no_older_search() -> None:
     parts = EN.parts(EN.off)
-    graph = build_crag(speculating(parts))
-    graph.checkpointer = InMemorySaver()
-    thread = {"configurable": {"thread_id": "one"}}
-    await graph.ainvoke({"question": EN.question}, thread, context=Context(speculative_search=True))
-    context = Context(follow_ups=False)
-    plain = await graph.ainvoke({"question": EN.question}, thread, context=context)
+    graph, question = on_threads(build_crag, speculating(parts)), {"question": EN.question}
+    await graph.ainvoke(question, thread(), context=Context(speculative_search=True))
+    plain = await graph.ainvoke(question, thread(), context=Context(follow_ups=False))
 
     assert parts.web.queries == [EN.question, "When, Bergen"]
     assert plain["usage"].web_searches == 1

@@ -6,7 +6,7 @@ import pytest
 
 from graphs.options import Ablation
 from tests.fakes import FakeChat
-from tests.graphs.languages import EN, ZH
+from tests.graphs.languages import EN
 from tests.graphs.traced import traced
 from tests.graphs.workflows import test_crag
 
@@ -37,20 +37,6 @@ async def test_the_action_and_its_path(
     assert trace.output["action"] == action
     assert sorted(trace.nodes) == sorted(nodes), "each node of the path, once"
     assert trace.output["degraded"] == []
-
-
-async def test_web_never_abstains_and_is_not_degraded() -> None:
-    trace = await traced(ZH.parts(ZH.off).services, ZH.question, web="never")
-
-    assert (trace.answer, trace.output["stopped_by"]) == (ZH.unknown, "no_evidence")
-    assert (trace.output["degraded"], trace.output["citations"]) == ([], [])
-
-
-async def test_web_always_joins_under_correct() -> None:
-    chat = FakeChat(chunks=["a [1][2]"])
-    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question, web="always")
-
-    assert [citation.origin for citation in trace.output["citations"]] == ["internal", "web"]
 
 
 async def test_without_refinement_whole_passages_are_used_unscored() -> None:
