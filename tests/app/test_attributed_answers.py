@@ -57,16 +57,6 @@ def test_a_stream_takes_the_text_back_before_it_changes(
     assert (whole["answer"], whole["citations"]) == (answer["answer"], answer["citations"])
 
 
-def test_a_value_of_no_source_makes_the_answer_partly_supported(serve: Serve) -> None:
-    answer = serving_of(serve).ask(ENGLISH, options=NOW)
-
-    assert [it["label"] for it in answer["sentences"]] == [
-        *("supported", "unsupported", "unsupported"),
-    ]
-    assert answer["verdict"] == "partly"
-    assert answer["sentences"][1]["support"] == 0.0
-
-
 @pytest.mark.parametrize("workflow", ["rag", "crag"])
 def test_what_nobody_judged_stays_as_it_was_written(serve: Serve, workflow: str) -> None:
     answer = serving_of(serve).ask(ENGLISH, workflow=workflow)

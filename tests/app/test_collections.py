@@ -340,14 +340,3 @@ async def test_a_run_that_is_resumed_keeps_its_owner_and_collection(tmp_path: Pa
         assert resumed.record.owner == "ann"
         await former.aclose()
         await latter.aclose()
-
-
-def test_whoever_asks_may_list_collections_and_no_more(tmp_path: Path) -> None:
-    headers = {"x-api-key": key_of(tmp_path, "ann", scopes=["ask"])}
-    with Serving(create_app(settings_of(tmp_path))) as serving:
-        assert serving.client.get("/collections", headers=headers).status_code == 200
-        for refused in (
-            serving.client.post("/collections", headers=headers, json={"name": "manuals"}),
-            serving.client.delete("/collections/default", headers=headers),
-        ):
-            assert "'documents' is missing" in problem(refused, 403)

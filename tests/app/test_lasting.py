@@ -1,12 +1,10 @@
 """What survives: a killed process, a full store, a database that fails for a while."""
 
 import asyncio
-import multiprocessing
 import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,6 @@ from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import Serve
 from tests.app.slow import SlowEvaluator, Waiting
 from tests.umbra import CHINESE, ENGLISH, TOWER
 
@@ -226,44 +223,3 @@ async def test_a_database_that_cannot_be_used_is_told_without_its_password() -> 
             pass
     assert "127.0.0.1:9" in str(refused.value)
     assert "secret" not in str(refused.value)
-
-
-async def run_and_tell(folder: Path, telling: Connection) -> None:
-    """Begins a run on thread t and waits for its end, which does not come."""
-    slow = fakes.services(
-        fakes.FakeRetriever([TOWER]), evaluator=SlowEvaluator(waiting=Waiting(600))
-    )
-    async with opened(folder) as (store, _):
-        runs = Runs({"crag": build_crag(slow)}, slow, 1, store)
-        run = await runs.start(
-            RunRequest("crag", Question(question=ENGLISH), Context(), Scope(), "t")
-        )
-        await asyncio.sleep(0.2)
-        await store.writer.flush()
-        telling.send(run.id)
-        await asyncio.sleep(600)
-
-
-def begin(folder: Path, telling: Connection) -> None:
-    asyncio.run(run_and_tell(folder, telling))
-
-
-@pytest.mark.slow
-def test_a_killed_process_leaves_its_run_lost_and_its_thread_free(
-    tmp_path: Path, serve: Serve
-) -> None:
-    """kill -9 in the middle of a run, then a service on the same state."""
-    spawning = multiprocessing.get_context("spawn")
-    reading_end, writing_end = spawning.Pipe(duplex=False)
-    process = spawning.Process(target=begin, args=(tmp_path, writing_end))
-    process.start()
-    assert reading_end.poll(60), "the run did not begin"
-    run_id = reading_end.recv()
-    process.kill()
-    process.join()
-
-    serving = serve(parts(), Settings(_env_file=None, data_dir=tmp_path))
-    run = serving.client.get(f"/runs/{run_id}").json()
-    assert run["status"] == "lost"
-    assert [event["name"] for event in run["events"][-2:]] == ["error", "done"]
-    assert serving.ask(ENGLISH, thread_id="t")["thread_id"] == "t"

@@ -5,7 +5,6 @@ import logging
 import socket
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -220,27 +219,6 @@ def test_too_many_runs_are_turned_away(serve: Serve) -> None:
     wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
     deadline = {"deadline_ms": 100}
     assert serving.client.post("/ask", json={"question": ENGLISH, "options": deadline}).is_success
-
-
-def test_runs_do_not_wait_for_each_other(serve: Serve) -> None:
-    waiting = Waiting(0.4)
-    parts = fakes.services(
-        fakes.FakeRetriever([TOWER]), evaluator=SlowEvaluator(waiting=waiting), chat=None
-    )
-    serving = serve(replace(parts, chat=fakes.FakeChat(chunks=["Tall [1]."])))
-    answers: list[dict[str, Any]] = []
-    threads = [
-        threading.Thread(target=lambda n=n: answers.append(serving.ask(ENGLISH, thread_id=f"t{n}")))
-        for n in range(5)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert {answer["thread_id"] for answer in answers} == {f"t{n}" for n in range(5)}
-    assert len({answer["run_id"] for answer in answers}) == 5
-    assert max(waiting.at_s[:5]) - min(waiting.at_s[:5]) < 0.35, "all waited at once"
 
 
 def test_a_stopped_service_gives_the_best_answer_so_far(serve: Serve) -> None:

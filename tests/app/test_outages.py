@@ -179,27 +179,6 @@ def test_which_replies_of_a_model_count(
     assert len(openai_server.requests) == (3 + MAX_SAVED if opens else 4)
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_model_that_fails_for_the_moment_answers(
-    serving: Serving, openai_server: OpenAIServer, status: int
-) -> None:
-    openai_server.status, openai_server.failures = status, 1
-    openai_server.refusal_headers = {"Retry-After": "1"}
-    answer, _ = asked(serving, ENGLISH, deadline_ms=20_000)
-    assert (answer["degraded"], answer["models"]["generator"]) == ([], "fake-chat")
-    assert len(openai_server.requests) == 2
-
-
-def test_a_model_that_says_when_to_come_back_is_not_down(
-    serving: Serving, openai_server: OpenAIServer
-) -> None:
-    openai_server.status, openai_server.refusal_headers = 429, {"Retry-After": "30"}
-    for _ in range(4):
-        assert "is limiting requests" in reason(asked(serving, ENGLISH)[0], "generator")
-    assert len(openai_server.requests) == 4
-    assert circuit(serving, "chat") == 0
-
-
 def test_a_client_that_leaves_does_not_count(serving: Serving, openai_server: OpenAIServer) -> None:
     openai_server.failure = "hang"
     for n in range(1, 4):

@@ -204,24 +204,6 @@ def test_ambiguous_joins_internal_before_external(
     }
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_refused_chat_key_leaves_an_extracted_answer(
-    world: World, openai_server: OpenAIServer, language: str
-) -> None:
-    question, said = INTERNAL[language]
-    serving = world.serving(**WRONG_KEYS)
-    response = serving.client.post("/ask", json={"question": question, "workflow": "crag"})
-    answer = response.json()
-
-    assert components(answer) == ["generator"]
-    assert "key" in answer["degraded"][0]["reason"]
-    assert WRONG_KEY not in response.text
-    assert answer["models"]["generator"] == "extractive"
-    assert said in answer["answer"]
-    assert answer["citations"]
-    assert answer["stopped_by"] == "answered"
-
-
 def test_two_parts_may_fail_at_once(world: World, pages: PageServer, tavily: TavilyServer) -> None:
     """No chat endpoint, and hosts of this network, which are not read unless allowed."""
     port = free_port()
@@ -270,39 +252,3 @@ def test_a_refused_search_key_is_told_without_the_key(world: World, tavily: Tavi
     assert len(tavily.requests) == 1
     assert answer["stopped_by"] == "no_evidence"
     assert answer["answer"]
-
-
-def test_a_search_engine_that_fails_is_told(world: World, tavily: TavilyServer) -> None:
-    tavily.status = 500
-    answer = world.serving().ask(MIXED["en"], workflow="crag", options=BOTH)
-
-    assert components(answer) == ["web_search"]
-    assert {citation["origin"] for citation in answer["citations"]} == {"internal"}
-
-
-@pytest.mark.parametrize(("question", "said"), [(BASALT, "lava"), (TEA, "云南")])
-def test_the_results_own_text_stands_for_pages_that_fail(
-    world: World, pages: PageServer, question: str, said: str
-) -> None:
-    pages.status = 503
-    answer = world.serving().ask(question, workflow="crag", options={"strip_floor": -20.0})
-
-    assert components(answer) == ["fetch"]
-    assert said in answer["answer"]
-    assert {citation["origin"] for citation in answer["citations"]} == {"web"}
-
-
-def test_the_deadline_holds_for_slow_endpoints(
-    world: World, tavily: TavilyServer, openai_server: OpenAIServer
-) -> None:
-    serving = world.serving()
-    tavily.delay_s = 5
-    slow_search = serving.ask(BASALT, workflow="crag", options={"deadline_ms": 1500})
-    tavily.delay_s, openai_server.delay_s = 0, 5
-    slow_chat = serving.ask(INTERNAL["zh"][0], workflow="crag", options={"deadline_ms": 1500})
-
-    assert components(slow_search) == ["web_search"]
-    assert components(slow_chat) == ["generator"]
-    assert all("deadline" in it["degraded"][0]["reason"] for it in (slow_search, slow_chat))
-    assert (slow_search["stopped_by"], slow_chat["stopped_by"]) == ("no_evidence", "answered")
-    assert "八十七米" in slow_chat["answer"]

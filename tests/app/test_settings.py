@@ -287,13 +287,6 @@ def test_the_key_of_openai_is_for_no_other_provider(
     assert load_settings(Settings).chat_key.get_secret_value() == "own"
 
 
-def test_an_empty_key_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", "openai:m")
-    monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", "")
-    with pytest.raises(StartFailed, match="SELFCRAG_CHAT_API_KEY"):
-        load_settings(Settings)
-
-
 def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_PORT", "")
     monkeypatch.setenv("SELFCRAG_SEARCH", "")
@@ -364,13 +357,12 @@ def test_the_env_file_is_read_and_the_environment_comes_first(
         ("SELFCRAG_WORKER_URL", "no-address", "no-address"),
         ("SELFCRAG_WORKER_URL", "http://gpu:port", "http://gpu:port is not an address"),
         ("SELFCRAG_SEARCH", "fixture@/nowhere.json", "/nowhere.json"),
-        ("ALL_PROXY", "socks5://127.0.0.1:9", "ALL_PROXY"),
     ],
 )
 async def test_parts_that_cannot_start_are_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
 ) -> None:
-    monkeypatch.setenv("SELFCRAG_SEARCH", "wikipedia" if name == "ALL_PROXY" else "off")
+    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
     monkeypatch.setenv(name, value)
     with pytest.raises(StartFailed) as failed:
         async with open_services(load_settings(Settings)):

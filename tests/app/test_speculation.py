@@ -1,6 +1,5 @@
 """Speculative search over HTTP: what the trace tells of it, and that it ends with its run."""
 
-import socket
 from dataclasses import replace
 
 import pytest
@@ -9,8 +8,7 @@ from app.websearch.search import SearchesAhead
 from graphs.ports import Services
 from tests import fakes
 from tests.app.serving import Serve, wait_until
-from tests.app.slow import SlowEvaluator, SlowWebSearch
-from tests.app.test_leaving import request_bytes
+from tests.app.slow import SlowWebSearch
 from tests.umbra import ENGLISH, PAGE, TOWER
 
 SPECULATIVE = {"speculative_search": True, "retrieval": "always"}
@@ -37,15 +35,6 @@ def test_the_trace_says_what_became_of_it(
     assert ("web_results" in ended.get("search_web", {})) == (outcome == "kept")
     usage = events[-2].data["usage"]
     assert (usage["web_searches"], usage["discarded_searches"]) == (1, discarded)
-
-
-def test_it_ends_when_the_client_leaves(serve: Serve) -> None:
-    web = SlowWebSearch()
-    serving = serve(parts_with(web, SlowEvaluator()))
-    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
-        connection.sendall(request_bytes(options=SPECULATIVE))
-        wait_until(lambda: bool(web.waiting.at_s), 5)
-    wait_until(lambda: bool(web.waiting.left_s), 5)
 
 
 def test_it_ends_at_the_deadline(serve: Serve) -> None:

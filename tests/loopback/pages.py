@@ -16,10 +16,10 @@ from tests.loopback.server import LoopbackServer, pause
 SECRET = "internal secret of the metadata service"
 
 
-def page_html(entry: Entry, charset: str = "utf-8") -> str:
+def page_html(entry: Entry) -> str:
     body = "".join(f"<p>{html.escape(text)}</p>" for text in entry.paragraphs)
     return (
-        f'<!doctype html><html lang="{entry.language}"><head><meta charset="{charset}">'
+        f'<!doctype html><html lang="{entry.language}"><head><meta charset="utf-8">'
         f"<title>{entry.title}</title><style>p {{ color: red }}</style></head><body>"
         "<nav><p>Home, about us and everything else</p></nav>"
         f"<main><h1>{entry.title}</h1>{body}<p>short</p></main>"
@@ -42,7 +42,6 @@ class PageServer(LoopbackServer):
     def routes(self) -> Sequence[BaseRoute]:
         return [
             Route("/pages/{slug}", self.page),
-            Route("/encoded/{charset}/{slug}", self.encoded),
             Route("/html", self.raw_html),
             Route("/redirect", self.redirect),
             Route("/loop", self.loop),
@@ -65,15 +64,6 @@ class PageServer(LoopbackServer):
         if self.status != 200 or entry is None:
             return Response("gone", status_code=self.status if self.status != 200 else 404)
         return Response(page_html(entry), media_type="text/html")
-
-    async def encoded(self, request: Request) -> Response:
-        """The charset is told by the header, or with ?by=meta by the page alone."""
-        self.record(request)
-        charset = request.path_params["charset"]
-        text = page_html(BY_SLUG[request.path_params["slug"]], charset)
-        by_meta = request.query_params.get("by") == "meta"
-        content_type = "text/html" if by_meta else f"text/html; charset={charset}"
-        return Response(text.encode(charset), headers={"Content-Type": content_type})
 
     async def raw_html(self, request: Request) -> Response:
         self.record(request)

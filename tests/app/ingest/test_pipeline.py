@@ -122,6 +122,19 @@ async def test_a_refused_change_keeps_the_old_document_and_says_so(
     ]
 
 
+async def test_a_file_that_cannot_be_read_for_now_is_not_pruned(
+    retriever: HybridRetriever, docs: Path
+) -> None:
+    await run(retriever, docs)
+    # A link in a circle is an error of the file system to everyone, root included.
+    (docs / "clock.md").unlink()
+    (docs / "clock.md").symlink_to(docs / "clock.md")
+    report = await run(retriever, docs, prune=True)
+    (refused,) = report.refused
+    assert refused.reason.endswith("; its earlier version stays, for this may pass")
+    assert (report.removed, await retriever.index.count(Scope())) == ([], 6)
+
+
 async def test_a_deleted_folder_or_file_can_be_removed(
     retriever: HybridRetriever, docs: Path
 ) -> None:

@@ -28,10 +28,6 @@ def test_a_weight_of_zero_leaves_the_dense_score_to_decide_ties() -> None:
     assert [key for key, _ in order] == ["a", "d", "c", "b"]
 
 
-def test_nothing_found_is_an_empty_order() -> None:
-    assert fuse({}, {}, Weights(1.0, 1.0)) == []
-
-
 @given(SCORES, SCORES)
 def test_the_union_comes_back_sorted_and_finite(
     lexical: dict[str, float], dense: dict[str, float]

@@ -10,6 +10,7 @@ from app.ingest.pipeline import ingest, reindex
 from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import IndexMismatch, IndexUnusable, open_index
 from app.retrieval.retriever import HybridRetriever
+from app.retrieval.terms import LexicalReranker, term_tables
 from graphs.errors import RetrieverFailed
 from graphs.options import Scope
 
@@ -101,17 +102,6 @@ async def test_no_query_breaks_the_search(filled: HybridRetriever, query: str) -
     assert len(await filled.retrieve(query, 5)) <= 5
 
 
-async def test_text_without_any_known_word_is_stored_and_found_by_no_meaning(
-    filled: HybridRetriever, tmp_path: Path
-) -> None:
-    marks = tmp_path / "marks.md"
-    marks.write_text("\u16a0\u16a1\u16a2 \u16a3\u16a4\n", "utf-8")
-    report = await ingest([marks], filled.index, filled.segmenter)
-    assert report.chunks == 1
-    found = await filled.retrieve("fruit garden", 50)
-    assert all(passage.score == passage.score for passage in found)
-
-
 async def test_an_empty_knowledge_base_says_so(filled: HybridRetriever) -> None:
     await filled.index.delete(
         [document.id for document in await filled.index.documents(Scope())], Scope()
@@ -137,10 +127,15 @@ async def test_what_has_no_known_word_is_stored_and_finding_nothing_is_no_failur
 
 
 async def test_a_lost_index_is_a_typed_error(filled: HybridRetriever) -> None:
+    """For the search, and for what orders what it found before."""
+    found = await filled.retrieve("pump", 3)
+    reranker = LexicalReranker(filled.index, term_tables(filled.segmenter))
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     with pytest.raises(RetrieverFailed, match="is missing: run `selfcrag ingest PATH`"):
         await filled.retrieve("pump", 3)
+    with pytest.raises(RetrieverFailed, match="is missing"):
+        await reranker.rerank("pump", found, Scope())
 
 
 def damage(folder: Path, part: str) -> None:

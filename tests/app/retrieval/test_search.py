@@ -130,13 +130,3 @@ async def test_term_weights_order_passages_without_a_model(filled: HybridRetriev
     gone = [Passage("gone-1-0..3", "", "", ""), level[0]]
     assert len(await reranker.rerank("Who serviced the pump?", gone, Scope())) == 2
     assert list(await reranker.rerank("anything", [], Scope())) == []
-
-
-async def test_a_lost_index_is_told_by_the_reranker(filled: HybridRetriever) -> None:
-    found = await filled.retrieve("pump", 3)
-    for file in sorted(filled.index.folder.rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-    with pytest.raises(RetrieverFailed, match="is missing"):
-        await LexicalReranker(filled.index, term_tables(filled.segmenter)).rerank(
-            "pump", found, Scope()
-        )

@@ -90,12 +90,15 @@ def test_what_is_in_none_of_them_is_told(content: bytes) -> None:
     assert likely(content) == ""
 
 
-@pytest.mark.parametrize("declared", ["gbk", "utf-16", "punycode", "rot13", "x" * 300, "utf-8"])
+@pytest.mark.parametrize(
+    "declared", ["gbk", "iso-8859-1", "utf-16", "punycode", "rot13", "x" * 300, "utf-8"]
+)
 def test_a_false_declaration_keeps_no_page_out(declared: str) -> None:
     text = "<p>年假（annual leave）为十天€，需提前申请！</p>"
     assert decoded(text.encode("utf-8-sig"), declared) == text
     if declared != "utf-16":
         assert decoded(text.encode(), declared) == text
+        assert decoded(f"{text}é".encode()[:-1], declared) == text, "cut within a character"
 
 
 @pytest.mark.parametrize("page", ["index.md", "explain/scores.md"])

@@ -104,17 +104,6 @@ def test_utf_16_is_read_as_the_header_or_its_mark_tells(codec: str) -> None:
         assert decode(("\ufeff" + text).encode(codec), "text/plain") == text
 
 
-@pytest.mark.parametrize(
-    ("declared", "text"),
-    [("iso-8859-1", "café’s"), ("gb2312", CHINESE), ("utf-16", CHINESE), ("gbk", CHINESE)],
-)
-def test_an_old_declaration_garbles_no_utf_8(declared: str, text: str) -> None:
-    page = f"<meta charset={declared}><p>{text}"
-    assert decode(page.encode(), "text/html") == page
-    if declared != "utf-16":
-        assert decode(page.encode()[:-1], f"text/html; charset={declared}") == page[:-1]
-
-
 def test_an_undeclared_encoding_is_found() -> None:
     assert decode(CHINESE.encode(), "text/html") == CHINESE
     assert decode(CHINESE.encode()[:-1], "text/html") == CHINESE[:-1]

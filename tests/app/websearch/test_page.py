@@ -28,15 +28,6 @@ async def test_a_page_becomes_paragraphs_under_its_heading(
     assert pages.requests[0].headers["user-agent"].startswith("self-crag/")
 
 
-@pytest.mark.parametrize("charset", ["gb18030", "gb2312", "gbk", "utf-8"])
-@pytest.mark.parametrize("by", ["header", "meta"])
-async def test_chinese_encodings(
-    reader: PageReader, pages: PageServer, charset: str, by: str
-) -> None:
-    page = await reader.read(f"{pages.url}/encoded/{charset}/dengta?by={by}")
-    assert page.paragraphs == tuple(f"灯塔：{text}" for text in BY_SLUG["dengta"].paragraphs)
-
-
 async def test_gzip_is_read(reader: PageReader, pages: PageServer) -> None:
     page = await reader.read(f"{pages.url}/gzip/dengta")
     assert page.paragraphs[0] == f"灯塔：{BY_SLUG['dengta'].paragraphs[0]}"
@@ -57,11 +48,6 @@ async def test_plain_text_is_read_by_blocks(reader: PageReader, pages: PageServe
         ("/loop", "redirects more than 3 times"),
         ("/hop/4", "redirects more than 3 times"),
         ("/redirect?to=http://127.0.0.1:1/", "port 1"),
-        ("/redirect?to=http://127.0.0.1/", "private address"),
-        ("/redirect?to=http://169.254.169.254/latest/meta-data/", "private address"),
-        ("/redirect?to=http://[::1]/", "private address"),
-        ("/redirect?to=file:///etc/passwd", "not an http"),
-        ("/redirect?to=http://[broken/", "broke off|no known address"),
         ("/slow", "longer than 1 s"),
         ("/drip", "longer than 1 s"),
     ],
@@ -73,12 +59,6 @@ async def test_a_page_that_cannot_be_used_is_refused_in_time(
     with pytest.raises(PageFailed, match=reason):
         await reader.read(pages.url + path)
     assert time.monotonic() - started < 2.5
-
-
-@pytest.mark.parametrize("url", ["", "no url", "http://", "http://[", "javascript:alert(1)"])
-async def test_what_is_no_url_is_refused(reader: PageReader, url: str) -> None:
-    with pytest.raises(PageFailed):
-        await reader.read(url)
 
 
 async def test_three_redirects_are_followed(reader: PageReader, pages: PageServer) -> None:
