@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -87,10 +87,16 @@ class Serving:
 
     def stream(self, question: str, **fields: Any) -> list[Sent]:
         """All events of a run."""
+        with self.following(question, **fields) as live:
+            return list(live)
+
+    @contextmanager
+    def following(self, question: str, **fields: Any) -> Iterator[Iterator[Sent]]:
+        """The events of a run as they come; the client leaves with the block."""
         body = {"question": question, "stream": True, **fields}
         with self.client.stream("POST", "/ask", json=body) as response:
             assert response.status_code == 200, response.read()
-            return list(events_of(response))
+            yield events_of(response)
 
     def runs_under_way(self) -> int:
         runs: Runs = self.app.state.runs

@@ -16,15 +16,12 @@ from graphs.options import Scope
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import Serve, Serving, events_of
+from tests.app.serving import Serve, Serving
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
 from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
 NOBODYS = "0" * 32
-
-
-ASKED = {"question": CHINESE, "stream": True, "workflow": "crag"}
 
 
 @pytest.fixture
@@ -38,13 +35,11 @@ def two(serve: Serve, tmp_path: Path) -> tuple[Serving, Serving]:
 
 def test_a_run_just_begun_is_known_at_another_service(two: tuple[Serving, Serving]) -> None:
     first, second = two
-    with first.client.stream("POST", "/ask", json=ASKED) as response:
-        live = events_of(response)
+    with first.following(CHINESE, workflow="crag") as live:
         run_id = next(live).data["run_id"]
         with second.client.stream("GET", f"/runs/{run_id}/events") as there:
             assert there.status_code == 200
-    with first.client.stream("POST", "/ask", json=ASKED) as response:
-        live = events_of(response)
+    with first.following(CHINESE, workflow="crag") as live:
         run_id = next(live).data["run_id"]
         assert second.client.post(f"/runs/{run_id}/cancel").status_code == 202
         assert list(live)[-2].data["stopped_by"] == "cancelled"
@@ -55,11 +50,11 @@ def test_a_thread_just_opened_is_busy_at_another_service(
     two: tuple[Serving, Serving], method: str
 ) -> None:
     first, second = two
-    with first.client.stream("POST", "/ask", json=ASKED) as response:
-        live = events_of(response)
+    with first.following(CHINESE, workflow="crag") as live:
         thread_id = next(live).data["thread_id"]
         if method == "POST":
-            refused = second.client.post("/ask", json={**ASKED, "thread_id": thread_id})
+            body = {"question": CHINESE, "workflow": "crag", "thread_id": thread_id}
+            refused = second.client.post("/ask", json=body)
         else:
             refused = second.client.delete(f"/threads/{thread_id}")
     assert refused.status_code == 409

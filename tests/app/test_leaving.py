@@ -118,6 +118,8 @@ def test_a_detached_run_goes_on(serve: Serve, stream: bool) -> None:
     wait_until(lambda: bool(chat.asked), 5)
     wait_until(lambda: serving.runs_under_way() == 0, 5)
     assert waiting.left_s == []
+    (run,) = serving.client.get("/runs").json()["runs"]
+    assert (run["status"], run["answer"]) == ("done", "Tall.")
 
 
 def test_a_detached_run_still_ends_at_its_deadline(serve: Serve) -> None:

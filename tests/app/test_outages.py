@@ -19,7 +19,7 @@ from evaluator.client import EvaluatorClient
 from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serve, Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 from tests.loopback.server import free_port
 from tests.umbra import ALWAYS, ENGLISH, FACTS, TOWER, TURM
@@ -97,9 +97,7 @@ def test_a_call_that_ends_with_its_run_is_counted_and_closed(
     serving: Serving, openai_server: OpenAIServer
 ) -> None:
     openai_server.says, openai_server.token_delay_s = "Tall. " * 500, 0.05
-    body = {"question": ENGLISH, "stream": True, "workflow": "crag", "options": ALWAYS}
-    with serving.client.stream("POST", "/ask", json=body) as response:
-        live = events_of(response)
+    with serving.following(ENGLISH, workflow="crag", options=ALWAYS) as live:
         run_id = next(live).data["run_id"]
         wait_until(lambda: len(openai_server.requests) > 0, 20)
         serving.client.post(f"/runs/{run_id}/cancel")
@@ -182,8 +180,7 @@ def test_which_replies_of_a_model_count(
 def test_a_client_that_leaves_does_not_count(serving: Serving, openai_server: OpenAIServer) -> None:
     openai_server.failure = "hang"
     for n in range(1, 4):
-        body = {"question": ENGLISH, "workflow": "crag", "stream": True, "options": ALWAYS}
-        with serving.client.stream("POST", "/ask", json=body):
+        with serving.following(ENGLISH, workflow="crag", options=ALWAYS):
             wait_until(lambda n=n: len(openai_server.requests) == n, 5)
         wait_until(lambda: serving.runs_under_way() == 0, 5)
     assert circuit(serving, "chat") == 0

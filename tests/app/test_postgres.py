@@ -17,7 +17,7 @@ from app.storage.tables import RUNS
 from tests import fakes
 from tests.app.api.routes.test_idempotency import assert_requests_at_once_are_one_run
 from tests.app.postgres import postgres
-from tests.app.serving import Serve, events_of, wait_until
+from tests.app.serving import Serve, wait_until
 from tests.app.slow import SlowChat, Waiting
 from tests.app.storage.test_retention import assert_idle_conversations_go
 from tests.app.test_durable_runs import assert_run_goes_on
@@ -109,9 +109,7 @@ def test_a_run_is_followed_and_cancelled_at_another_service(
     waiting = Waiting()
     services = parts(SlowChat(chunks=["Tall ", "[1]."], waiting=waiting))
     first, second = serve(services, settings), serve(services, settings)
-    body = {"question": ENGLISH, "stream": True, "workflow": "crag", "thread_id": "t"}
-    with first.client.stream("POST", "/ask", json=body) as response:
-        live = events_of(response)
+    with first.following(ENGLISH, workflow="crag", thread_id="t") as live:
         run_id = next(live).data["run_id"]
         wait_until(lambda: bool(waiting.at_s), 5)
         wait_until(lambda: second.client.get(f"/runs/{run_id}").status_code == 200, 5)

@@ -14,8 +14,8 @@ from graphs.types import Judgement
 from tests import fakes
 from tests.app.api.routes.test_ask import ANSWER, CITATION, NUMBER, assert_typed
 from tests.app.api.test_sse import names
-from tests.app.serving import Sent, Serve, Serving
-from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER
+from tests.app.serving import Sent, Serve, Serving, wait_until
+from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, TURM
 
 SELF = pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
 BOTH = pytest.mark.parametrize("question", [ENGLISH, CHINESE])
@@ -197,18 +197,33 @@ class StuckChat(fakes.ScriptedChat):
                 await asyncio.sleep(60)
 
 
-def test_at_the_deadline_the_best_draft_is_the_answer(serve: Serve) -> None:
-    chat = StuckChat(answers=[FIRST, SECOND])
-    events = serve(drafting([], [fakes.POOR], chat=chat)).stream(
-        ENGLISH, options={"deadline_ms": 1500}
-    )
+@pytest.mark.parametrize(("question", "why"), [(ENGLISH, "deadline"), (CHINESE, "cancelled")])
+def test_a_run_stopped_at_its_revision_answers_with_its_draft(
+    serve: Serve, question: str, why: str
+) -> None:
+    """And tells what failed before: its critic was at a loss for words."""
+    chat = StuckChat(answers=[FIRST, SECOND], stuck_on="It is tall")
+    critic = fakes.FakeCritic(script=[fakes.POOR], fails_to_criticise=True)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat, critic=critic))
+    options = {"deadline_ms": 1500 if why == "deadline" else 60_000}
+    with serving.following(question, options=options) as live:
+        events = [next(live)]
+        if why == "cancelled":
+            wait_until(lambda: chat.given > 1, 20)
+            serving.client.post(f"/runs/{events[0].data['run_id']}/cancel")
+        events += live
     answer = events[-2].data
 
-    assert (answer["answer"], answer["stopped_by"]) == (FIRST, "deadline")
+    assert (answer["answer"], answer["stopped_by"]) == (FIRST, why)
     assert shown(events) == FIRST
     assert [entry["round"] for entry in answer["critique"]] == [0]
     assert len(answer["candidates"]) == 1
-    assert answer["usage"]["llm_calls"] == 1
+    failed = {"component": "critic", "reason": "the critic is at a loss"}
+    revising = "The deadline came while the answer was revised."
+    awaited = {"component": "generator", "reason": revising}
+    assert answer["degraded"] == ([failed, awaited] if why == "deadline" else [failed])
+    if why == "deadline":
+        assert answer["usage"]["llm_calls"] == 1
     assert_cited(answer)
 
 

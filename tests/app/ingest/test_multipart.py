@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.ingest import uploads as module
-from app.ingest.uploads import UploadBroken, UploadTooLarge, clean_name, receive
+from app.ingest.uploads import UploadBroken, UploadTooLarge, receive
 
 FORM = "multipart/form-data; boundary=x"
 
@@ -64,11 +64,3 @@ async def test_a_form_that_is_cut_off_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(UploadBroken, match="ends before its last boundary"):
         await receive(body(), FORM, tmp_path, 1_000_000)
-
-
-def test_long_names_that_begin_alike_stay_two() -> None:
-    name = "关于进一步规范城市社区居家养老服务设施建设管理工作的若干意见及实施细则" * 2
-    cut = [clean_name(f"{name}（第{number}批）.md") for number in "一二"]
-    assert len(set(cut)) == 2
-    assert all(len(it.encode()) <= 200 and it.endswith(".md") for it in cut)
-    assert clean_name("short.md") == "short.md"

@@ -80,10 +80,8 @@ def test_every_part_has_its_series_before_it_fails() -> None:
 
 def test_a_run_under_way_shows_and_one_left_is_not_lost(serve: Serve) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever(), web_search=SlowWebSearch()))
-    body = {"question": QUESTION, "workflow": "crag", "stream": True}
-    with serving.client.stream("POST", "/ask", json=body) as response:
-        lines = response.iter_lines()
-        next(lines)
+    with serving.following(QUESTION, workflow="crag") as live:
+        next(live)
         with httpx.Client(base_url=serving.url, trust_env=False) as other:
             assert "selfcrag_runs_in_progress 1.0" in other.get("/metrics").text
     wait_until(lambda: value(serving, "runs_in_progress") == 0, 5)

@@ -14,7 +14,7 @@ from app.runs import replay
 from app.schemas.runs import RunSummary
 from app.settings import Settings
 from tests import fakes
-from tests.app.serving import Serve, Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
@@ -132,9 +132,7 @@ def test_a_run_under_way_is_followed_to_its_end(serve: Serve, kept: Settings) ->
     waiting = Waiting(0.5)
     parts = slow_answer(waiting)
     first, second = serve(parts, kept), serve(parts, kept)
-    body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
-    with first.client.stream("POST", "/ask", json=body) as response, ThreadPoolExecutor(1) as pool:
-        live = events_of(response)
+    with first.following(ENGLISH, workflow="crag") as live, ThreadPoolExecutor(1) as pool:
         run_id = next(live).data["run_id"]
         here = pool.submit(httpx.get, f"{first.url}/runs/{run_id}/events", timeout=10)
         wait_until(lambda: bool(waiting.at_s), 5)
@@ -153,9 +151,7 @@ def _is_known(serving: Serving, run_id: str) -> bool:
 def test_a_cancelled_run_tells_its_best_answer(serve: Serve) -> None:
     waiting = Waiting()
     serving = serve(slow_answer(waiting))
-    body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
-    with serving.client.stream("POST", "/ask", json=body) as response:
-        live = events_of(response)
+    with serving.following(ENGLISH, workflow="crag") as live:
         run_id = next(live).data["run_id"]
         wait_until(lambda: bool(waiting.at_s), 5)
         told = serving.client.post(f"/runs/{run_id}/cancel")
@@ -183,37 +179,13 @@ def test_one_cancelled_before_it_knew_anything_says_so(
     waiting = Waiting()
     slow = SlowEvaluator(waiting=waiting)
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=slow))
-    with serving.client.stream("POST", "/ask", json={"question": question, "stream": True}) as got:
-        live = events_of(got)
+    with serving.following(question) as live:
         run_id = next(live).data["run_id"]
         wait_until(lambda: bool(waiting.at_s), 5)
         serving.client.post(f"/runs/{run_id}/cancel")
         answer = next(event for event in live if event.name == "answer").data
     assert answer["answer"].startswith(said)
     assert answer["stopped_by"] == "cancelled"
-
-
-def test_a_run_whose_client_left_is_kept_as_cancelled(serve: Serve) -> None:
-    waiting = Waiting()
-    serving = serve(slow_answer(waiting))
-    with serving.client.stream("POST", "/ask", json={"question": ENGLISH, "stream": True}) as got:
-        live = events_of(got)
-        run_id = next(live).data["run_id"]
-        wait_until(lambda: bool(waiting.at_s), 5)
-    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
-    assert serving.client.get(f"/runs/{run_id}").json()["status"] == "cancelled"
-
-
-def test_a_detached_run_can_be_read_afterwards(serve: Serve) -> None:
-    waiting = Waiting(0.2)
-    serving = serve(slow_answer(waiting))
-    body = {"question": ENGLISH, "stream": True, "detach": True, "workflow": "crag"}
-    with serving.client.stream("POST", "/ask", json=body) as got:
-        run_id = next(events_of(got)).data["run_id"]
-    assert stream_text(serving, run_id).endswith("\n\n")
-    run = serving.client.get(f"/runs/{run_id}").json()
-    assert run["status"] == "done"
-    assert run["answer"]["answer"] == "The tower is tall [1]."
 
 
 def test_feedback_is_kept_with_its_run(quick: Serving) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.settings import Settings
 from tests import fakes
-from tests.app.serving import Serve, Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowChat, Waiting
 from tests.umbra import ENGLISH, TOWER
 
@@ -69,9 +69,8 @@ def test_a_thread_may_be_named_by_the_client(serve: Serve) -> None:
 def test_streams_and_detached_runs_belong_to_their_thread(serve: Serve) -> None:
     serving = serve(chatting(SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting(0.05))))
     serving.stream(ENGLISH, workflow="crag", thread_id="t")
-    body = {"question": NEXT, "stream": True, "detach": True, "thread_id": "t", "workflow": "crag"}
-    with serving.client.stream("POST", "/ask", json=body) as response:
-        next(events_of(response))
+    with serving.following(NEXT, detach=True, thread_id="t", workflow="crag") as live:
+        next(live)
     wait_until(lambda: serving.runs_under_way() == 0, 5)
     assert [content for _, content in messages_of(serving, "t")] == [
         ENGLISH,
@@ -85,9 +84,7 @@ def test_a_cancelled_run_leaves_no_turn_and_no_empty_thread(serve: Serve) -> Non
     waiting = Waiting()
     chat = SlowChat(chunks=["Tall ", "[1]."], waiting=waiting)
     serving = serve(chatting(chat))
-    body = {"question": ENGLISH, "stream": True, "thread_id": "t", "workflow": "crag"}
-    with serving.client.stream("POST", "/ask", json=body) as response:
-        live = events_of(response)
+    with serving.following(ENGLISH, thread_id="t", workflow="crag") as live:
         next(live)
         wait_until(lambda: bool(waiting.at_s), 5)
     wait_until(lambda: serving.runs_under_way() == 0, 5)
@@ -144,9 +141,7 @@ def test_a_thread_outlives_the_service(serve: Serve, kept: Settings) -> None:
 def test_a_busy_thread_turns_others_away(serve: Serve) -> None:
     """One that was just opened, too."""
     serving = serve(chatting(SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())))
-    body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
-    with serving.client.stream("POST", "/ask", json=body) as response:
-        live = events_of(response)
+    with serving.following(ENGLISH, workflow="crag") as live:
         thread_id = next(live).data["thread_id"]
         busy = serving.client.post("/ask", json={"question": NEXT, "thread_id": thread_id})
         deleted = serving.client.delete(f"/threads/{thread_id}")

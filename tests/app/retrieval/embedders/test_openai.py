@@ -256,22 +256,6 @@ async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_
     await embedder.aclose()
 
 
-async def test_at_question_time_words_alone_find_passages(
-    server: EmbeddingsServer, tmp_path: Path, segmenter: Segmenter
-) -> None:
-    (tmp_path / "mill.md").write_text("# Mill\n\nThe mill grinds corn.\n", encoding="utf-8")
-    embedder = made(server, dimensions=WIDTH)
-    index = await open_index(tmp_path / "data" / "index", embedder)
-    await ingest([tmp_path / "mill.md"], index, segmenter)
-    retriever = HybridRetriever(index, segmenter)
-    assert (await retriever.retrieve("What does the mill grind?", 3))[0].text
-    server.status = 503
-    with pytest.raises(RetrieverFailed, match=r"failing on its side.*words alone") as failed:
-        await retriever.retrieve("What does the mill grind?", 3)
-    assert "grinds corn" in failed.value.passages[0].text
-    await embedder.aclose()
-
-
 def test_ingest_and_reindex_use_the_chosen_embedder_or_say_why_not(
     server: EmbeddingsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

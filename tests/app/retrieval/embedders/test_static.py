@@ -44,7 +44,3 @@ def test_a_text_longer_than_the_encoder_ever_read_counts_to_its_end(
 ) -> None:
     start = "The harbour is old. " * 60
     assert cosine(embedder, start, start + "Volcanoes erupt lava. " * 60) < 0.95
-
-
-def test_the_name_follows_the_content(embedder: StaticEmbedder) -> None:
-    assert embedder.name.startswith("static-")
