@@ -122,6 +122,18 @@ def events_of(response: httpx.Response) -> Iterator[Sent]:
             block = {}
 
 
+def shown(events: list[Sent]) -> str:
+    """Each round's text, without what was retracted of it."""
+    rounds: dict[int, str] = {}
+    for event in events:
+        if event.name == "token":
+            assert event.data["text"]
+            rounds[event.data["round"]] = rounds.get(event.data["round"], "") + event.data["text"]
+        elif event.name == "retract":
+            assert rounds.pop(event.data["round"]), "what nobody heard is not retracted"
+    return "".join(rounds.values())
+
+
 def wait_until(holds: Callable[[], bool], timeout_s: float) -> float:
     """The seconds until `holds()`; fails the test after `timeout_s`."""
     started = time.perf_counter()

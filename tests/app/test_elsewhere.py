@@ -8,14 +8,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
 from app.runs.manager import Runs
-from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.settings import Settings
 from app.storage.lifecycle import Store
-from graphs.options import Scope
-from graphs.state import Context, Question
-from graphs.workflows.crag import build_crag
 from tests import fakes
+from tests.app.crag_runs import begun, runs_of
 from tests.app.serving import Serve, Serving
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
@@ -62,9 +59,7 @@ def test_a_thread_just_opened_is_busy_at_another_service(
 
 async def taken_for_gone(store: Store, other: Store, runs: Runs, engine: AsyncEngine) -> Run:
     """A run of ann's on the thread `t` that has ended after another process gave it up."""
-    run = await runs.start(
-        RunRequest("crag", Question(question=ENGLISH), Context(), Scope("ann"), "t")
-    )
+    run = await begun(runs, ENGLISH, "t", "ann")
     await asyncio.sleep(0.1)
     await store.writer.flush()
     lost = await other.runs.lose([store.process])
@@ -81,11 +76,9 @@ async def test_a_conversation_given_up_wrongly_stays_its_owners(tmp_path: Path) 
         fakes.FakeRetriever([TOWER, TURM]), evaluator=SlowEvaluator(waiting=Waiting(0.5))
     )
     async with opened(tmp_path) as (other, engine), opened(tmp_path) as (store, _):
-        runs = Runs({"crag": build_crag(services)}, services, 2, store)
+        runs = runs_of(services, store, 2)
         run = await taken_for_gone(store, other, runs, engine)
-        later = await runs.start(
-            RunRequest("crag", Question(question=ENGLISH), Context(), Scope("ann"), "t")
-        )
+        later = await begun(runs, ENGLISH, "t", "ann")
         await runs.cancel(later)
         await runs.aclose()
         await store.writer.flush()

@@ -12,17 +12,13 @@ from sqlalchemy import insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import StartFailed
-from app.runs.manager import Runs
-from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.database import BatchWriter, database_url, now, open_engine, reading
 from app.storage.lifecycle import Store, open_store
 from app.storage.tables import EVENTS, PROCESSES, RUNS, THREADS
-from graphs.options import Scope
 from graphs.ports import Services
-from graphs.state import Context, Question
-from graphs.workflows.crag import build_crag
 from tests import fakes
+from tests.app.crag_runs import begun, runs_of
 from tests.app.slow import SlowEvaluator, Waiting
 from tests.umbra import CHINESE, ENGLISH, TOWER
 
@@ -42,11 +38,10 @@ async def opened(folder: Path, **settings: object) -> AsyncIterator[tuple[Store,
 
 
 async def asked(store: Store, times: int = 1) -> list[str]:
-    services = parts()
-    runs = Runs({"crag": build_crag(services)}, services, times, store)
+    runs = runs_of(parts(), store, times)
     ids = []
     for _ in range(times):
-        run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
+        run = await begun(runs)
         ids.append(run.id)
         assert [event.name async for _, event in run.follow()][-1] == "done"
     await runs.aclose()
@@ -108,8 +103,8 @@ async def assert_forgotten_process_comes_back(question: str, folder: Path, addre
         opened(folder, database_url=address) as (other, engine),
         opened(folder, database_url=address) as (store, _),
     ):
-        runs = Runs({"crag": build_crag(services)}, services, 1, store)
-        run = await runs.start(RunRequest("crag", Question(question=question), Context(), Scope()))
+        runs = runs_of(services, store)
+        run = await begun(runs, question)
         await asyncio.sleep(0.2)
         await store.writer.flush()
         async with engine.begin() as connection:
@@ -135,15 +130,11 @@ async def test_a_forgotten_process_comes_back_and_its_run_ends(tmp_path: Path) -
 
 async def test_a_turn_is_kept_once_the_database_can_be_written_again(tmp_path: Path) -> None:
     async with opened(tmp_path) as (store, engine):
-        services = parts()
-        runs = Runs({"crag": build_crag(services)}, services, 1, store)
-        thread_id = None
+        runs, thread_id = runs_of(parts(), store), None
         for question, name, away in ((ENGLISH, "turns", "away"), (CHINESE, "away", "turns")):
             async with engine.begin() as connection:
                 await connection.execute(text(f"ALTER TABLE {name} RENAME TO {away}"))
-            run = await runs.start(
-                RunRequest("crag", Question(question=question), Context(), Scope(), thread_id)
-            )
+            run = await begun(runs, question, thread_id)
             thread_id = run.thread_id
             names = [event.name async for _, event in run.follow()]
             assert names[-2:] == ["answer", "done"]
@@ -158,9 +149,8 @@ async def test_answers_go_on_while_the_database_fails(tmp_path: Path) -> None:
     async with opened(tmp_path) as (store, engine):
         async with engine.begin() as connection:
             await connection.execute(text("ALTER TABLE events RENAME TO away"))
-        services = parts()
-        runs = Runs({"crag": build_crag(services)}, services, 1, store)
-        run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
+        runs = runs_of(parts(), store)
+        run = await begun(runs)
         names = [event.name async for _, event in run.follow()]
         assert names[-2:] == ["answer", "done"]
         async with engine.begin() as connection:

@@ -14,7 +14,7 @@ from graphs.types import Judgement
 from tests import fakes
 from tests.app.api.routes.test_ask import ANSWER, CITATION, NUMBER, assert_typed
 from tests.app.api.test_sse import names
-from tests.app.serving import Sent, Serve, Serving, wait_until
+from tests.app.serving import Sent, Serve, Serving, shown, wait_until
 from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, TURM
 
 SELF = pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
@@ -39,18 +39,6 @@ def assert_cited(answer: dict[str, Any]) -> None:
         assert (strip["text"], strip["score"]) == (citation["text"], citation["score"])
         assert sources[strip["document_id"]] == citation["source"]
         assert all(f"[{citation['n']}]" in answer["answer"][a:b] for a, b in citation["spans"])
-
-
-def shown(events: list[Sent]) -> str:
-    """Each round's text, without what was retracted of it."""
-    rounds: dict[int, str] = {}
-    for event in events:
-        if event.name == "token":
-            assert event.data["text"]
-            rounds[event.data["round"]] = rounds.get(event.data["round"], "") + event.data["text"]
-        elif event.name == "retract":
-            assert rounds.pop(event.data["round"]), "what nobody heard is not retracted"
-    return "".join(rounds.values())
 
 
 def steps(events: list[Sent], phase: str) -> list[dict[str, Any]]:

@@ -7,14 +7,10 @@ from dataclasses import replace
 import pytest
 
 from app.api.sse import encoded, followed, never_silent
-from app.runs.manager import Runs
-from app.runs.request import RunRequest
 from app.schemas.ask import StepEvent, TokenEvent
-from graphs.options import Scope
-from graphs.state import Context, Question
-from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import Sent, Serve, Serving
+from tests.app.crag_runs import begun, runs_of
+from tests.app.serving import Sent, Serve, Serving, shown
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 from tests.umbra import CHINESE, ENGLISH, TOWER
 
@@ -26,19 +22,8 @@ def names(events: list[Sent]) -> list[str]:
     return [event.name for event in events]
 
 
-def text_of(events: list[Sent]) -> str:
-    """What a client shows: tokens joined, and dropped where they were retracted."""
-    shown = ""
-    for event in events:
-        if event.name == "token":
-            shown += event.data["text"]
-        elif event.name == "retract":
-            shown = ""
-    return shown
-
-
 def test_the_bytes_are_blocks_of_three_lines(service: Serving) -> None:
-    response = service.client.post("/ask", json={"question": ENGLISH, "stream": True})
+    response = service.client.post("/ask", json={"question": CHINESE, "stream": True})
 
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert response.headers["cache-control"] == "no-cache"
@@ -52,6 +37,8 @@ def test_the_bytes_are_blocks_of_three_lines(service: Serving) -> None:
     assert blocks[0][0] == "run"
     assert blocks[-2][0] == "answer"
     assert blocks[-1][:2] == ("done", "{}")
+    assert "红塔高八十七米" in text, "Chinese is sent as it is"
+    assert "\\u" not in text
 
 
 def test_the_accept_header_asks_for_a_stream(service: Serving) -> None:
@@ -77,16 +64,10 @@ def test_the_stream_ends_with_the_json_answer(
     assert {k: v for k, v in streamed.items() if k not in PER_RUN} == {
         k: v for k, v in plain.items() if k not in PER_RUN
     }
-    assert text_of(events) == plain["answer"]
+    assert shown(events) == plain["answer"]
     assert {event.data["round"] for event in events if event.name == "token"} == {0}
     run = events[0].data
     assert run == {name: streamed[name] for name in ("run_id", "thread_id", "workflow")}
-
-
-def test_chinese_is_sent_as_it_is(service: Serving) -> None:
-    response = service.client.post("/ask", json={"question": CHINESE, "stream": True})
-    assert "红塔高八十七米" in response.text
-    assert "\\u" not in response.text
 
 
 def test_steps_come_in_order_with_their_times(service: Serving) -> None:
@@ -150,14 +131,13 @@ def test_tokens_come_one_by_one(serve: Serve) -> None:
 
     assert len(tokens) >= 2
     assert tokens[-1].at_s - tokens[0].at_s > 0.3
-    assert text_of(events) == events[-2].data["answer"] == "The tower is tall [1]."
+    assert shown(events) == events[-2].data["answer"] == "The tower is tall [1]."
 
 
 async def test_tokens_that_come_together_are_one_event() -> None:
     chunks = ["The ", *(f"{word}塔 " for word in range(200)), "is tall [1]."]
     parts = fakes.services(fakes.FakeRetriever([TOWER]), chat=fakes.FakeChat(chunks=chunks))
-    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
+    run = await begun(runs_of(parts))
     told = await run.all_events()
     tokens = [event for event in told if isinstance(event, TokenEvent)]
 
@@ -177,7 +157,7 @@ def test_nothing_is_retracted_where_nothing_was_streamed(serve: Serve) -> None:
     events = serving.stream(ENGLISH, workflow="crag")
 
     assert "retract" not in names(events)
-    assert text_of(events) == events[-2].data["answer"]
+    assert shown(events) == events[-2].data["answer"]
 
 
 def test_line_separators_do_not_split_a_data_line(serve: Serve) -> None:
@@ -212,8 +192,7 @@ def test_an_event_is_one_data_line() -> None:
 async def test_silence_is_filled_with_comments() -> None:
     slow = SlowEvaluator(waiting=Waiting(0.3))
     parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow)
-    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
+    run = await begun(runs_of(parts))
     text = "".join([sent async for sent in never_silent(followed(run), 0.05)])
     blocks = [f"{block}\n\n" for block in text.removesuffix("\n\n").split("\n\n")]
 
@@ -223,23 +202,14 @@ async def test_silence_is_filled_with_comments() -> None:
 
 
 async def test_a_run_can_be_followed_again_and_from_the_middle() -> None:
-    parts = fakes.services(fakes.FakeRetriever([TOWER]))
-    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
+    """What has come already is sent at once."""
+    run = await begun(runs_of(fakes.services(fakes.FakeRetriever([TOWER]))))
     first = [item async for item in run.follow()]
 
     assert [item async for item in run.follow()] == first
     assert [item async for item in run.follow(4)] == first[4:]
     assert [event for _, event in first] == list(await run.all_events())
-
-
-async def test_what_comes_at_once_is_sent_at_once() -> None:
-    parts = fakes.services(fakes.FakeRetriever([TOWER]))
-    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = await runs.start(RunRequest("crag", Question(question=ENGLISH), Context(), Scope()))
-    told = await run.all_events()
-
-    assert [batch async for batch in run.follow_together(2)] == [list(enumerate(told))[2:]]
+    assert [batch async for batch in run.follow_together(2)] == [first[2:]]
     assert [sent async for sent in followed(run)] == [
-        "".join(encoded(number, event) for number, event in enumerate(told))
+        "".join(encoded(number, event) for number, event in first)
     ]
