@@ -31,6 +31,9 @@ from evaluator.settings import EvaluatorSettings
 from graphs.ports import Services
 from tests.app.knowledge import fill
 from tests.app.serving import Serve, Serving, app_of
+from tests.app.slow import SlowRetriever, Waiting
+from tests.fakes import services as services_of
+from tests.umbra import TOWER
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +60,12 @@ def serve() -> Iterator[Serve]:
             return stack.enter_context(Serving(app_of(parts, settings)))
 
         yield start
+
+
+@pytest.fixture
+def slow(serve: Serve) -> Serving:
+    """A service that searches for half a minute."""
+    return serve(services_of(SlowRetriever([TOWER], waiting=Waiting())))
 
 
 @pytest.fixture

@@ -103,6 +103,12 @@ class Serving:
         return len(runs._tasks)
 
 
+def has_cancelled(serving: Serving) -> bool:
+    """Whether every run was cancelled, of which there are some."""
+    runs = serving.client.get("/runs").json()["runs"]
+    return {run["status"] for run in runs} == {"cancelled"}
+
+
 Serve = Callable[..., Serving]
 """The fixture `serve`: takes parts and settings."""
 

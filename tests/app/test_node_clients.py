@@ -10,8 +10,7 @@ import pytest
 
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
-from tests.app.serving import Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
+from tests.app.serving import Serve, Serving, has_cancelled, wait_until
 from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 pytestmark = pytest.mark.node
@@ -45,18 +44,6 @@ def test_openai_in_javascript(service: Serving, question: str) -> None:
     assert told["finish_reason"] == "stop"
     assert told["usage"]["total_tokens"] == 0
     assert told["error"] == {"name": "NotFoundError", "status": 404, "code": "model_not_found"}
-
-
-def has_cancelled(serving: Serving) -> bool:
-    """Whether every run was cancelled, of which there are some."""
-    runs = serving.client.get("/runs").json()["runs"]
-    return {run["status"] for run in runs} == {"cancelled"}
-
-
-@pytest.fixture
-def slow(serve: Serve) -> Serving:
-    """A service that searches for half a minute."""
-    return serve(fakes.services(SlowRetriever([TOWER], waiting=Waiting())))
 
 
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])

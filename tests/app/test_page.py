@@ -1,4 +1,7 @@
-"""The page's files as they are served; what they do is tested in tests/browser."""
+"""Files of the playground and of the API's page as they are served.
+
+What they do is tested in tests/browser.
+"""
 
 import gzip
 import re
@@ -16,14 +19,22 @@ from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 from tests.app.serving import Serving
 
-FOLDER = Path(app.__file__).parent / "extensions/playground/page"
+PLAYGROUND = Path(app.__file__).parent / "extensions/playground"
+FOLDER = PLAYGROUND / "page"
 FILES = sorted(path.name for path in FOLDER.iterdir())
 SCRIPTS = [name for name in FILES if name.endswith(".mjs")]
 MOST_BYTES_SENT = 84 * 1024
+API_FILES = {path.name: path.read_text("utf-8") for path in (PLAYGROUND / "api_page").iterdir()}
+MOST_BYTES_OF_API = 15_000
 
 
 def text_of(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
+
+
+TEXTS_OF_FILES = {name: text_of(name) for name in FILES} | {
+    f"api_page/{name}": text for name, text in API_FILES.items()
+}
 
 
 @pytest.mark.parametrize("path", ["/", f"{PATH}/main.mjs", f"{PATH}/style.css"])
@@ -100,23 +111,33 @@ def test_the_page_is_shown_before_a_key_is_given(service: Serving) -> None:
     assert service.client.get("/workflows", headers=headers).status_code == 403
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [*SCRIPTS, "api_page/api.mjs"])
 def test_no_text_is_ever_taken_for_markup_or_code(name: str) -> None:
     risky = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\("
-    assert re.findall(risky, text_of(name)) == []
+    assert re.findall(risky, TEXTS_OF_FILES[name]) == []
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", TEXTS_OF_FILES)
 def test_nothing_outside_is_named(name: str) -> None:
-    addresses = set(re.findall(r"(?:https?:)?//[\w.]+\.\w+[\w/]*", text_of(name)))
+    addresses = set(re.findall(r"(?:https?:)?//[\w.]+\.\w+[\w/]*", TEXTS_OF_FILES[name]))
     # The names of SVG's vocabulary, which nobody loads.
     assert addresses <= {"http://www.w3.org/2000/svg"}
 
 
-def test_no_page_runs_scripts_of_foreign_servers(service: Serving) -> None:
-    """FastAPI's own pages do; `/docs` is a page of ours."""
+def test_the_api_s_page_is_served_without_a_key_and_runs_its_script_alone(service: Serving) -> None:
+    """FastAPI's own pages run those of foreign servers."""
     assert service.client.get("/redoc").status_code == 404
-    assert "<script src" not in service.client.get("/docs").text
+    page = service.client.get("/docs")
+    assert page.text == API_FILES["index.html"]
+    files = re.findall(r'(?:href|src)="((?:docs|page)/[\w./]+)"', page.text)
+    assert len(files) == 3
+    for response in (page, *(service.client.get(f"/{file}") for file in files)):
+        assert response.status_code == 200
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+    assert "<style" not in page.text
+    assert not re.search(r"<script(?! type=\"module\" src=)| on\w+=|style=", page.text)
 
 
 def test_every_word_is_said_in_both_languages() -> None:
@@ -133,6 +154,15 @@ def test_every_word_is_said_in_both_languages() -> None:
     assert used <= keys
 
 
+def test_every_word_of_the_api_s_page_is_said_in_both_languages() -> None:
+    script = API_FILES["api.mjs"]
+    pairs = re.findall(r'^  (\w+): \["(.+)", "(.+)"\],$', script, re.MULTILINE)
+    assert all(re.search(r"[\u4e00-\u9fff]", chinese) for _, _, chinese in pairs)
+    used = set(re.findall(r'\bt\("(\w+)"\)', script))
+    used |= set(re.findall(r'data-t(?:-hint)?="(\w+)"', API_FILES["index.html"]))
+    assert used | {"stopped", "unreachable"} == {key for key, _, _ in pairs}
+
+
 def chinese(table: str) -> dict[str, str]:
     """What the page says for what the service says in English."""
     _, _, rest = text_of("options_zh.mjs").partition(f"export const {table} = {{")
@@ -147,10 +177,13 @@ def test_workflows_and_reasons_are_said_in_chinese() -> None:
     assert chinese("REASONS").items() <= {name: TEXTS[name][1] for name in reasons}.items()
 
 
-def test_the_page_is_small() -> None:
+def test_the_pages_are_small() -> None:
     """Over the wire, where files are compressed."""
     sent = sum(len(gzip.compress(text_of(name).encode(), 6)) for name in FILES)
     assert sent <= MOST_BYTES_SENT
+    of_api = "".join(API_FILES.values()).encode()
+    assert len(of_api) < MOST_BYTES_OF_API
+    assert len(gzip.compress(of_api)) < MOST_BYTES_OF_API / 3
 
 
 def test_options_are_explained_in_chinese() -> None:

@@ -11,12 +11,10 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
-from tests import fakes
-from tests.app.serving import Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
+from tests.app.serving import Serve, Serving, has_cancelled, wait_until
 from tests.handbook.blocks import BLOCKS, Block
 from tests.handbook.test_examples import here
-from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
+from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, rejecting
 
 pytestmark = pytest.mark.slow
 SCRIPT = """
@@ -53,17 +51,6 @@ print(json.dumps({
     "complete": str(llm.complete(question)),
 }))
 """
-
-
-@pytest.fixture
-def slow(serve: Serve) -> Serving:
-    return serve(fakes.services(SlowRetriever([TOWER], waiting=Waiting())))
-
-
-def has_cancelled(serving: Serving) -> bool:
-    """Whether the one run was cancelled."""
-    runs = serving.client.get("/runs").json()["runs"]
-    return [run["status"] for run in runs] == ["cancelled"]
 
 
 def chat_of(serving: Serving, **settings: Any) -> ChatOpenAI:
