@@ -13,7 +13,7 @@ from app.settings import Settings
 from app.storage.lifecycle import Store
 from tests import fakes
 from tests.app.crag_runs import begun, runs_of
-from tests.app.serving import Serve, Serving
+from tests.app.serving import Serve
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
 from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
@@ -21,40 +21,32 @@ from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 NOBODYS = "0" * 32
 
 
-@pytest.fixture
-def two(serve: Serve, tmp_path: Path) -> tuple[Serving, Serving]:
-    """Services at one database, over a chat endpoint that never ends its answer."""
+def assert_run_is_known_at_another_service(serve: Serve, settings: Settings) -> None:
+    """With its thread, from its first event on; the chat endpoint never ends its answer."""
     chat = SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())
     parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
-    kept = Settings(_env_file=None, data_dir=tmp_path)
-    return serve(parts, kept), serve(parts, kept)
-
-
-def test_a_run_just_begun_is_known_at_another_service(two: tuple[Serving, Serving]) -> None:
-    first, second = two
+    first, second = serve(parts, settings), serve(parts, settings)
     with first.following(CHINESE, workflow="crag") as live:
-        run_id = next(live).data["run_id"]
-        with second.client.stream("GET", f"/runs/{run_id}/events") as there:
+        events = f"/runs/{next(live).data['run_id']}/events"
+        with second.client.stream("GET", events) as there:
             assert there.status_code == 200
     with first.following(CHINESE, workflow="crag") as live:
-        run_id = next(live).data["run_id"]
-        assert second.client.post(f"/runs/{run_id}/cancel").status_code == 202
+        begun = next(live).data
+        body = {"question": CHINESE, "thread_id": begun["thread_id"]}
+        for refused in (
+            second.client.post("/ask", json=body),
+            second.client.delete(f"/threads/{begun['thread_id']}"),
+        ):
+            assert refused.status_code == 409, "the thread is busy"
+        assert second.client.post(f"/runs/{begun['run_id']}/cancel").status_code == 202
         assert list(live)[-2].data["stopped_by"] == "cancelled"
+    events = f"/runs/{begun['run_id']}/events"
+    assert second.client.get(events).text == first.client.get(events).text
 
 
-@pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_a_thread_just_opened_is_busy_at_another_service(
-    two: tuple[Serving, Serving], method: str
-) -> None:
-    first, second = two
-    with first.following(CHINESE, workflow="crag") as live:
-        thread_id = next(live).data["thread_id"]
-        if method == "POST":
-            body = {"question": CHINESE, "workflow": "crag", "thread_id": thread_id}
-            refused = second.client.post("/ask", json=body)
-        else:
-            refused = second.client.delete(f"/threads/{thread_id}")
-    assert refused.status_code == 409
+def test_a_run_just_begun_is_known_at_another_service(serve: Serve, tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path)
+    assert_run_is_known_at_another_service(serve, settings)
 
 
 async def taken_for_gone(store: Store, other: Store, runs: Runs, engine: AsyncEngine) -> Run:

@@ -16,11 +16,12 @@ from app.storage.lifecycle import open_store
 from app.storage.tables import RUNS
 from tests import fakes
 from tests.app.api.routes.test_idempotency import assert_requests_at_once_are_one_run
+from tests.app.api.routes.test_threads import assert_thread_outlives_the_service
 from tests.app.postgres import postgres
-from tests.app.serving import Serve, wait_until
-from tests.app.slow import SlowChat, Waiting
+from tests.app.serving import Serve
 from tests.app.storage.test_retention import assert_idle_conversations_go
 from tests.app.test_durable_runs import assert_run_goes_on
+from tests.app.test_elsewhere import assert_run_is_known_at_another_service
 from tests.app.test_lasting import asked, assert_forgotten_process_comes_back, opened
 from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
@@ -41,10 +42,6 @@ async def settings(address: str) -> AsyncIterator[Settings]:
     async with open_engine(chosen) as engine, engine.begin() as connection:
         await connection.execute(text("DROP SCHEMA public CASCADE"))
         await connection.execute(text("CREATE SCHEMA public"))
-
-
-def parts(chat: fakes.FakeChat | None = None) -> fakes.Services:
-    return fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
 
 
 async def test_services_that_start_at_once_make_the_tables_once(settings: Settings) -> None:
@@ -90,41 +87,15 @@ async def test_services_that_start_at_once_end_lost_runs_once(
 
 
 def test_a_thread_outlives_the_service(serve: Serve, settings: Settings) -> None:
-    serve(parts(), settings).ask(CHINESE, thread_id="t")
-    chat = fakes.FakeChat(chunks=["Tall [1]."])
-    later = serve(parts(chat), settings)
-    later.ask(ENGLISH, thread_id="t", workflow="crag")
-
-    assert CHINESE in str(chat.asked)
-    messages = later.client.get("/threads/t").json()["messages"]
-    assert [message["content"] for message in messages][::2] == [CHINESE, ENGLISH]
-    assert later.client.delete("/threads/t").status_code == 204
-    assert later.client.get("/threads/t").status_code == 404
-    assert later.client.get("/runs").json()["total"] == 0
+    assert_thread_outlives_the_service(serve, settings)
 
 
-def test_a_run_is_followed_and_cancelled_at_another_service(
-    serve: Serve, settings: Settings
-) -> None:
-    waiting = Waiting()
-    services = parts(SlowChat(chunks=["Tall ", "[1]."], waiting=waiting))
-    first, second = serve(services, settings), serve(services, settings)
-    with first.following(ENGLISH, workflow="crag", thread_id="t") as live:
-        run_id = next(live).data["run_id"]
-        wait_until(lambda: bool(waiting.at_s), 5)
-        wait_until(lambda: second.client.get(f"/runs/{run_id}").status_code == 200, 5)
-        busy = second.client.post("/ask", json={"question": ENGLISH, "thread_id": "t"})
-        assert busy.status_code == 409
-        assert second.client.post(f"/runs/{run_id}/cancel").status_code == 202
-        told = list(live)[-2].data
-    there = second.client.get(f"/runs/{run_id}/events").text
-    assert told["stopped_by"] == "cancelled"
-    assert there == first.client.get(f"/runs/{run_id}/events").text
-    assert f'"stopped_by":"{told["stopped_by"]}"' in there
+def test_a_run_just_begun_is_known_at_another_service(serve: Serve, settings: Settings) -> None:
+    assert_run_is_known_at_another_service(serve, settings)
 
 
 def test_a_trace_is_kept_as_it_was_sent(serve: Serve, settings: Settings) -> None:
-    serving = serve(parts(), settings)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER, TURM])), settings)
     for question in (ENGLISH, CHINESE):
         body = {"question": question, "stream": True}
         sent = serving.client.post("/ask", json=body)

@@ -45,7 +45,12 @@ def contents(operation: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
 def test_the_schema_of_a_request_refuses_what_the_service_does() -> None:
     asked = SPEC["components"]["schemas"]["AskRequest"]
     fits({"question": "How tall?\n\t是？", "workflow": "crag"}, asked)
-    for wrong in ({"question": " \n"}, {"question": "a\x07b"}, {"question": "a", "workflow": "x"}):
+    for wrong in (
+        {"question": " \n"},
+        {"question": "a\x07b"},
+        {"question": "a", "workflow": "x"},
+        {"question": "a", "options": {"nope": 1}},
+    ):
         with pytest.raises(jsonschema_rs.ValidationError):
             fits(wrong, asked)
 
@@ -92,12 +97,6 @@ def test_every_example_fits_its_schema(name: str) -> None:
             fits(content["example"], content["schema"])
         if "application/json" in kind and place == "200":
             assert content["schema"] != {}
-
-
-def test_a_false_example_would_be_found() -> None:
-    schema = OPERATIONS["POST /ask"]["requestBody"]["content"]["application/json"]["schema"]
-    with pytest.raises(jsonschema_rs.ValidationError):
-        fits({"question": "How?", "options": {"nope": 1}}, schema)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

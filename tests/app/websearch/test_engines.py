@@ -110,12 +110,22 @@ async def test_no_more_results_than_asked_for(engine: SearchEngine) -> None:
     assert len(await engine.search("lighthouse", 1)) == 1
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 429, 432, 503])
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (400, "did not accept"),
+        (401, "refused access"),
+        (403, "refused"),
+        (429, "is limiting"),
+        (432, "is limiting"),
+        (503, "is failing on its side"),
+    ],
+)
 async def test_a_refusal_names_the_provider_and_what_to_check(
-    engine: SearchEngine, name: str, server: Server, status: int
+    engine: SearchEngine, name: str, server: Server, status: int, told: str
 ) -> None:
     server.status = status
-    with pytest.raises(SearchFailed, match=NAMES[name]) as failure:
+    with pytest.raises(SearchFailed, match=f"{NAMES[name]} .*{told}") as failure:
         await engine.search("lighthouse", 3)
     assert TAVILY_KEY not in repr(failure.value)
     assert failure.value.__suppress_context__
@@ -234,14 +244,6 @@ async def test_an_engine_that_is_down_fails_fast(name: str) -> None:
     with pytest.raises(SearchFailed, match="could not be reached"):
         await engine.search("lighthouse", 3)
     assert time.monotonic() - started < 2
-    await engine.aclose()
-
-
-async def test_tavily_refuses_a_wrong_key_without_repeating_it(tavily: TavilyServer) -> None:
-    engine = TavilySearch("tvly-wrong-key", base_url=tavily.url)
-    with pytest.raises(SearchFailed, match="refused access") as failure:
-        await engine.search("lighthouse", 3)
-    assert "tvly-wrong-key" not in str(failure.value)
     await engine.aclose()
 
 

@@ -287,13 +287,6 @@ async def test_where_nothing_is_relevant_it_admits_not_knowing(
     assert trace.output["degraded"] == []
 
 
-async def test_always_joins_the_web_to_what_is_local() -> None:
-    parts = EN.parts(EN.full, chat=ScriptedChat(), critic=FakeCritic())
-    trace = await asked(parts, web="always")
-
-    assert {draft.origin for draft in trace.output["candidates"]} == {"internal", "web"}
-
-
 async def test_where_no_draft_comes_of_it_it_admits_not_knowing() -> None:
     question_only = "When did the Bergen paper mill open?"
     parts = EN.parts(question_only, critic=FakeCritic())

@@ -106,15 +106,6 @@ async def test_under_incorrect_its_pages_stand_for_those_of_keywords(world: Worl
     assert trace.output["usage"] == Usage(1, 10, 3, scored_pairs=3, web_searches=1)
 
 
-async def test_under_ambiguous_it_joins_what_is_local() -> None:
-    parts = EN.parts(EN.half, chat=FakeChat(chunks=["a [1][2]"]))
-    trace = await asked(parts)
-
-    assert sorted(trace.nodes) == sorted({*LOCAL, *WEB})
-    assert parts.web.queries == [EN.question]
-    assert [citation.origin for citation in trace.output["citations"]] == ["internal", "web"]
-
-
 async def test_it_begins_before_the_grades_are_there() -> None:
     web = HeardWebSearch(EN.parts().web.pages, waiting=Waiting(0))
     trace = await asked(EN.parts(EN.off, web=web, evaluator=PatientEvaluator(web=web)))

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -284,17 +285,9 @@ def test_another_writer_is_waited_for_and_then_told(
 
 
 def test_uploads_at_once_all_come_in(service: Serving) -> None:
-    reports = []
-    threads = [
-        threading.Thread(
-            target=lambda n=n: reports.append(reported(upload(service, **{f"t{n}__md": b"T.\n"})))
-        )
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        sent = pool.map(lambda n: upload(service, **{f"t{n}__md": b"T.\n"}), range(4))
+        reports = [reported(response) for response in sent]
     assert sorted(source for report in reports for source in report["added"]) == [
         f"t{n}.md" for n in range(4)
     ]

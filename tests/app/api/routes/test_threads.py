@@ -15,11 +15,6 @@ NEXT = "And who built the red tower of Umbra?"
 TALL = "It is 87 metres tall [1]."
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> Settings:
-    return Settings(_env_file=None, data_dir=tmp_path)
-
-
 def chatting(chat: fakes.FakeChat | None = None) -> fakes.Services:
     return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat or fakes.FakeChat(chunks=[TALL]))
 
@@ -128,14 +123,23 @@ def test_threads_never_mix(serve: Serve) -> None:
         assert asked == [f"{name}: question {turn} of the red tower?" for turn in range(3)]
 
 
-def test_a_thread_outlives_the_service(serve: Serve, kept: Settings) -> None:
-    serve(chatting(), kept).ask(ENGLISH, thread_id="t")
+def assert_thread_outlives_the_service(serve: Serve, settings: Settings) -> None:
+    serve(chatting(), settings).ask(ENGLISH, thread_id="t")
     chat = fakes.FakeChat(chunks=[TALL])
-    later = serve(chatting(chat), kept)
+    later = serve(chatting(chat), settings)
     later.ask(NEXT, thread_id="t", workflow="crag")
 
     assert f"user: {ENGLISH}" in str(chat.asked)
-    assert len(messages_of(later, "t")) == 4
+    asked = [content for role, content in messages_of(later, "t") if role == "user"]
+    assert asked == [ENGLISH, NEXT]
+    assert later.client.delete("/threads/t").status_code == 204
+    assert later.client.get("/threads/t").status_code == 404
+    assert later.client.get("/runs").json()["total"] == 0
+
+
+def test_a_thread_outlives_the_service(serve: Serve, tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path)
+    assert_thread_outlives_the_service(serve, settings)
 
 
 def test_a_busy_thread_turns_others_away(serve: Serve) -> None:
