@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.pipeline import ingest
-from app.ingest.rows import Row, document_rows, encoded
+from app.ingest.rows import encoded
 from app.retrieval import lancedb as lance
 from app.retrieval.embedder import Embedder, StaticEmbedder, Vectors
-from app.retrieval.index import Encode, Index, IndexMismatch, open_index
+from app.retrieval.index import Encode, IndexMismatch, open_index
 from app.retrieval.lancedb import indexed, is_worn
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.options import Scope
+from tests.app.retrieval.test_index import Writer
 
 
 def encoding(embedder: Embedder, segmenter: Segmenter) -> Encode:
@@ -29,11 +29,9 @@ async def index(tmp_path: Path, embedder: StaticEmbedder) -> lance.LanceIndex:
     return await lance.LanceIndex.open(tmp_path / "data" / "index", embedder)
 
 
-def rows(index: Index, segmenter: Segmenter, source: str, *texts: str) -> list[Row]:
-    document = LoadedDocument(
-        "About", [Block(text, (text,)) for text in texts], f"{hash(texts):x}", 1
-    )
-    return encoded(document_rows(source, "", document), index.embedder, segmenter)
+@pytest.fixture
+def writer(index: lance.LanceIndex, segmenter: Segmenter) -> Writer:
+    return Writer(index, segmenter)
 
 
 async def worn(index: lance.LanceIndex) -> bool:
@@ -41,14 +39,14 @@ async def worn(index: lance.LanceIndex) -> bool:
 
 
 async def test_what_replaced_documents_leave_is_cleaned_away(
-    index: lance.LanceIndex, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+    index: lance.LanceIndex, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = [f"The lamp of hall {number} is lit." for number in range(200)]
-    await index.put(rows(index, segmenter, "halls.md", *many))
+    await writer.put("halls.md", *many)
     monkeypatch.setattr(lance, "MAX_VERSIONS", 5)
     await index.tidy()
     for number in range(12):
-        await index.put(rows(index, segmenter, "水泵.md", f"水泵在{number}月检修。"))
+        await writer.put("水泵.md", f"水泵在{number}月检修。")
         await index.tidy()
     versions = index.folder / "chunks.lance/_versions"
     assert len(list(versions.iterdir())) > 12, "readers may still be in the middle of any"
@@ -64,13 +62,11 @@ async def test_what_replaced_documents_leave_is_cleaned_away(
 
 
 async def test_the_memory_of_former_versions_is_given_back(
-    index: lance.LanceIndex, segmenter: Segmenter
+    index: lance.LanceIndex, writer: Writer
 ) -> None:
     held = []
     for number in range(12):
-        await index.put(
-            rows(index, segmenter, f"{number}.md", f"The lamp of hall {number} is lit.")
-        )
+        await writer.put(f"{number}.md", f"The lamp of hall {number} is lit.")
         assert await index.search_words("lamp", "en", 5, Scope())
         await index.tidy()
         await index.delete([f"{number}.md"], Scope())
@@ -82,10 +78,11 @@ async def test_the_vector_index_comes_back_with_the_index_that_is_renewed(
     index: lance.LanceIndex,
     embedder: StaticEmbedder,
     segmenter: Segmenter,
+    writer: Writer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     texts = [f"The lamp of hall {number} is lit." for number in range(300)]
-    await index.put(rows(index, segmenter, "halls.md", *texts))
+    await writer.put("halls.md", *texts)
     await index.tidy()
     monkeypatch.setattr(lance, "VECTOR_INDEX_FROM", 300)
     assert not await worn(index)
@@ -112,15 +109,15 @@ class Wider(StaticEmbedder):
 async def test_a_service_whose_index_is_renewed_for_another_embedder_asks_to_be_restarted(
     retriever: HybridRetriever, segmenter: Segmenter, kind: type[StaticEmbedder]
 ) -> None:
-    index = retriever.index
-    await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
+    index, writer = retriever.index, Writer(retriever.index, segmenter)
+    await writer.put("水泵.md", "水泵在三月检修。")
     other = kind(segmenter)
     encode = encoding(other, segmenter)
     await lance.renew(index.folder, other, encode)
     with pytest.raises(RetrieverFailed, match="restart the service"):
         await retriever.retrieve("Who serviced the pump?", 3)
     with pytest.raises(IndexMismatch, match=r"^The index was renewed .*: restart the service\.$"):
-        await index.put(rows(index, segmenter, "lamp.md", "It is lit."))
+        await writer.put("lamp.md", "It is lit.")
     assert [
         it.source for it in await (await open_index(index.folder, other)).documents(Scope())
     ] == ["水泵.md"]
@@ -135,7 +132,7 @@ async def test_what_a_killed_ingest_left_untidied_is_tidied_by_the_next(
     file.parent.mkdir()
     file.write_text("# 灯\n\n灯在夜里亮。\n", "utf-8")
     await ingest([file], index, retriever.segmenter)
-    await index.put(rows(index, retriever.segmenter, "lamp.md", "It is lit."))
+    await Writer(index, retriever.segmenter).put("lamp.md", "It is lit.")
     assert await worn(index)
     report = await ingest([file], index, retriever.segmenter)
     assert (len(report.skipped), report.chunks) == (1, 0)
@@ -143,11 +140,11 @@ async def test_what_a_killed_ingest_left_untidied_is_tidied_by_the_next(
 
 
 async def test_an_index_from_before_there_were_collections_goes_on_in_the_default_one(
-    index: lance.LanceIndex, embedder: StaticEmbedder, segmenter: Segmenter
+    index: lance.LanceIndex, embedder: StaticEmbedder, segmenter: Segmenter, writer: Writer
 ) -> None:
     texts = [f"The lamp of hall {number} is lit." for number in range(20)]
-    await index.put(rows(index, segmenter, "halls.md", *texts))
-    await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
+    await writer.put("halls.md", *texts)
+    await writer.put("水泵.md", "水泵在三月检修。")
     await index._table.drop_columns(["collection"])
     looked_at = await lance.inspected(index.folder)
     assert {document.collection for document in looked_at} == {"default"}
@@ -162,16 +159,16 @@ async def test_an_index_from_before_there_were_collections_goes_on_in_the_defaul
             "水泵.md"
         ]
         assert await one.search_words("水泵", "zh", 3, Scope(collections=("manuals",))) == []
-    await opened[0].put(rows(index, segmenter, "水泵.md", "水泵在四月检修。"))
+    await Writer(opened[0], segmenter).put("水泵.md", "水泵在四月检修。")
     (hit,) = await opened[1].search_words("水泵", "zh", 3, Scope())
     assert hit.text == "水泵在四月检修。"
     assert await opened[2].count(Scope()) == 21
 
 
 async def test_an_index_from_before_there_were_collections_is_renewed(
-    index: lance.LanceIndex, embedder: StaticEmbedder, segmenter: Segmenter
+    index: lance.LanceIndex, embedder: StaticEmbedder, segmenter: Segmenter, writer: Writer
 ) -> None:
-    await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
+    await writer.put("水泵.md", "水泵在三月检修。")
     await index._table.drop_columns(["collection"])
     encode = encoding(embedder, segmenter)
     assert await lance.renew(index.folder, embedder, encode) == 1
