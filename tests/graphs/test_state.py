@@ -70,12 +70,14 @@ async def test_a_new_run_forgets_all_that_the_one_before_found() -> None:
 
     graph = on_threads(GRAPHS["self_crag"], parts().services)
     context, question = Context(follow_ups=False), {"question": EN.question}
-    await graph.ainvoke(question, thread(), context=context)
+    before = await graph.ainvoke(question, thread(), context=context)
     await graph.ainvoke(question, thread(), context=context, interrupt_after=["prepare"])
     values = (await graph.aget_state(thread())).values
     for key, value in forgotten.items():
         expected = value.value if isinstance(value, Overwrite) else value
         assert values.get(key) == expected, key
+    after = await graph.ainvoke(None, thread(), context=context)
+    assert len(after["candidates"]) == len(before["candidates"]), "of its own drafts alone"
 
 
 def test_the_effective_question_is_the_one_that_stands_alone() -> None:
