@@ -90,11 +90,17 @@ def test_what_is_in_none_of_them_is_told(content: bytes) -> None:
     assert likely(content) == ""
 
 
+LEAVE = "<p>年假（annual leave）为十天€，需提前申请！</p>"
+
+
 @pytest.mark.parametrize(
-    "declared", ["gbk", "iso-8859-1", "utf-16", "punycode", "rot13", "x" * 300, "utf-8"]
+    ("declared", "text"),
+    [
+        *((name, LEAVE) for name in ("gbk", "utf-16", "punycode", "rot13", "x" * 300, "utf-8")),
+        *(("gb2312", "普洱茶產自雲南。"), ("iso-8859-1", "café’s")),
+    ],
 )
-def test_a_false_declaration_keeps_no_page_out(declared: str) -> None:
-    text = "<p>年假（annual leave）为十天€，需提前申请！</p>"
+def test_a_false_declaration_keeps_no_page_out(declared: str, text: str) -> None:
     assert decoded(text.encode("utf-8-sig"), declared) == text
     if declared != "utf-16":
         assert decoded(text.encode(), declared) == text
