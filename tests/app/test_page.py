@@ -124,7 +124,7 @@ def test_nothing_outside_is_named(name: str) -> None:
     assert addresses <= {"http://www.w3.org/2000/svg"}
 
 
-def test_the_api_s_page_is_served_without_a_key_and_runs_its_script_alone(service: Serving) -> None:
+def test_the_api_s_page_runs_its_own_script_alone(service: Serving) -> None:
     """FastAPI's own pages run those of foreign servers."""
     assert service.client.get("/redoc").status_code == 404
     page = service.client.get("/docs")
