@@ -34,11 +34,11 @@ def postgres() -> Iterator[str]:
         port = free.getsockname()[1]
     data, bin_ = folder / "data", programs()
     try:
-        flags = ["-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8"]
-        initialise = [bin_ / "initdb", *flags]
+        flags = ["-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8"]
+        initialise = [str(bin_ / "initdb"), *flags]
         subprocess.run(initialise, user=user, check=True, capture_output=True, cwd=folder)
-        flags = ["-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", ""]
-        serve = [bin_ / "postgres", *flags]
+        flags = ["-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-k", ""]
+        serve = [str(bin_ / "postgres"), *flags]
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(serve, user=user, stderr=log, cwd=folder)
         try:
