@@ -150,8 +150,8 @@ def report(rows: Sequence[Row]) -> str:
 
 Whole answers without the web. Right is an answer that holds the fact, word by word: of users'
 questions some of the others are right in other words. Users' questions are about manuals whose
-packages training never reads. Sets "before" are answers of the weights before, to the same
-questions.
+packages training never reads. Sets "before" are answers of the weights before; of users'
+questions they hold fewer.
 
 {table(("set", "language", "right", "answered", "not covered, yet answered"), answers)}
 

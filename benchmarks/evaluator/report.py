@@ -308,9 +308,10 @@ the others: how often it stands first, mean reciprocal rank, share of the other 
 {table(("rows", "questions", "scorer", "first", "MRR", "below it"), ranked)}
 
 The score of the best entry: its AUC for a right first entry against wrong and uncovered ones, and
-that of how far e5's cosine of the same entry stands above the median of the ten (standing); the
-share of covered questions answered rightly above the bar where nine in ten are right, and of the
-uncovered ones above it; the expected calibration error of p(Relevant); shares of actions.
+that of how far the shipped encoder's cosine of the same entry stands above the median of the ten
+(standing); the share of covered questions answered rightly above the bar where nine in ten are
+right, and of the uncovered ones above it; the expected calibration error of p(Relevant); shares
+of actions.
 
 {table(("", *languages), selective)}
 
@@ -337,7 +338,7 @@ def _before(figures: Figures) -> str:
 
 Every figure that weights are compared by, higher is better; before:
 `{figures["before"]["evaluator"]}`. Of {len(found)} figures {higher} are higher and {lower} lower,
-{fell} of these beyond chance: gained : lost counts the rows that came out better and worse
-(one-sided sign test, 5 % for each figure on its own). Where rows are not known, lower is fallen.
+{fell} of these beyond chance or of rows that are not known: gained : lost counts the rows that
+came out better and worse (one-sided sign test, 5 % for each figure on its own).
 
 {table(("figure", "before", "now", "gained : lost", ""), rows)}"""

@@ -22,8 +22,8 @@ _SUPPORTS = np.round(np.arange(0.2, 0.96, 0.02), 2)
 _GRADES = np.round(np.arange(1.5, 4.9, 0.1), 1)
 
 _RETRIEVE = LABELS["retrieval"][0]
-NEARLY = 0.04
-"""A hundredth of each of the four shares that make up the quality of bars is no difference."""
+NEARLY = 0.01
+"""So much of each share that the quality of bars is made of is no difference."""
 LOOKED_UP = 0.975
 """The share of the questions which need retrieval that is to be looked up, in each language."""
 
@@ -80,7 +80,8 @@ def choose_bars(graded: JudgedCases) -> AnswerBars | None:
 
     every = [AnswerBars(float(support), float(grade)) for support in _SUPPORTS for grade in _GRADES]
     qualities = [quality(bars) for bars in every]
-    least = max(qualities) - NEARLY
+    shares = 2 * len({case.language for case in graded.cases})
+    least = max(qualities) - NEARLY * shares
     nearly = [bars for bars, own in zip(every, qualities, strict=True) if own >= least]
     return min(nearly, key=lambda bars: (bars.utility, -bars.support))
 

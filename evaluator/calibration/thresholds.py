@@ -297,7 +297,8 @@ def _costs_of_cuts(
 
 def _summary(outcomes: Outcomes, upper: float, lower: float, aims: Aims) -> dict[str, float]:
     """Mean accuracy: its 95 % bootstrap interval, and on the questions a draw left out, at that
-    draw's own optimum (somewhat worse than the mean that `choose` takes); then the aims."""
+    draw's own optimum (somewhat worse than the mean that `choose` takes; each question counts
+    once); then the aims."""
     weights = _drawn(outcomes, aims.seed)
     by_language = [
         weights[language] @ _right(graded, upper, lower) / weights[language].sum(axis=1)

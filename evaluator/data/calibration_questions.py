@@ -23,8 +23,8 @@ _WHOLE, _FEEDBACK = "{question, passages, labels}", "{question, passage, label}"
 class LabelledQuestion:
     """A question, its passages as retrieved, and whether each answers it.
 
-    `strips` are one or two sentences that hold the answer, `other_strips` some that do not. Where
-    questions are of several sources, all of them count the same.
+    `strips` are one or two sentences that hold the answer, `other_strips` some that do not. Sources
+    count the same, however many questions each has.
     """
 
     question: str

@@ -35,8 +35,7 @@ class FusionWeights(BaseModel):
     evidence = T5 + similarity x (near - repetition x more) + doubt x min(T5, 0) x more, where T5 is
     its logit, within 9 of 0, near the cosine of question and text, and more what the cosine of the
     text and the question read as a text has above `free`. `calibrate` finds scale and shift; the
-    rest, of the shipped weights, was chosen on pairs of one answering and one misleading text, so
-    that the evidence misleads in no kind of them more often than the T5 does.
+    rest was chosen by hand on calibration questions.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -122,8 +122,7 @@ def request_of(
     """The run's question with this knowledge, and how much of it may be quoted.
 
     Where no graded passage stands behind a strip (`rag`, the web alone), nothing but its own score
-    speaks for it: it must be that of a passage which makes the action Correct, or of what answers
-    likelier than not.
+    speaks for it: it must reach `upper`, or what answers likelier than not where that is lower.
     """
     floor = answering_floor(plan)
     graded = [passage for passage in state.get("documents", []) if passage.relevance is not None]
