@@ -195,14 +195,14 @@ class GradingOptions(BaseModel):
         ge=-20,
         le=20,
         description="A passage scored at or above this makes the action Correct; left out: the "
-        "evaluator's own threshold.",
+        "evaluator's own upper threshold.",
     )
     lower: float | None = Field(
         None,
         ge=-20,
         le=20,
         description="All passages scored below this make the action Incorrect; left out: the "
-        "evaluator's own threshold.",
+        "evaluator's own lower threshold.",
     )
     strip_floor: float | None = Field(
         None,

@@ -170,8 +170,7 @@ def test_runs_are_looked_for_and_evaluations_begun(page: Page, tmp_path: Path) -
     page.one("#run-search").clear()
     page.one("#run-search").send_keys("red tower")
     page.click("#run-verdict option[value=supported]")
-    page.wait(lambda: page.count("#run-list .chip.supported") >= 1)
-    assert page.count("#run-list li") == page.count("#run-list .chip.supported")
+    page.wait(lambda: page.count("#run-list li") == page.count("#run-list .chip.supported") >= 1)
 
     questions = tmp_path / "questions.jsonl"
     questions.write_text(f'{{"question": "{ENGLISH}", "answer": "87 metres"}}\n', "utf-8")

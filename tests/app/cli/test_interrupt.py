@@ -77,4 +77,4 @@ def test_every_command_interrupted_at_its_work_says_what_was_kept(tmp_path: Path
             continue
         statuses = (0, 130) if command.startswith("serve") else (130,)
         assert status in statuses, (command, said)
-        assert said.splitlines()[-1].endswith(f"ed; {kept}"), (command, said)
+        assert said and said.splitlines()[-1].endswith(f"ed; {kept}"), (command, said)
