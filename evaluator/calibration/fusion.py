@@ -1,8 +1,7 @@
 """Fusion's scale and shift: how likely it is that evidence of a size means an answer.
 
 A logistic regression over each question's best passage, from which the action follows (Platt; Guo
-et al., arXiv 1706.04599). Languages weigh the same, sources within each, and right and wrong
-within those.
+et al., arXiv 1706.04599). Languages weigh the same, and so do right and wrong within each.
 """
 
 from collections import Counter
@@ -117,7 +116,7 @@ def _fitted(
     answers = np.array(is_right)
     if len(questions) < LEAST or answers.all() or not answers.any():
         return None
-    balance = _balanced([(each.language, each.source) for each in questions], answers)
+    balance = _balanced([each.language for each in questions], answers)
     return logistic(np.array(inputs), answers, balance)
 
 
@@ -137,13 +136,10 @@ def logistic(values: Floats, labels: npt.NDArray[np.bool_], weights: Floats) -> 
     return [*(solution[:-1] / spread).tolist(), float(solution[-1])]
 
 
-def _balanced(groups: Sequence[tuple[str, str]], labels: npt.NDArray[np.bool_]) -> Floats:
-    """Languages weigh the same, sources within a language, right and wrong within a source."""
-    sources = Counter(language for language, _ in set(groups))
-    rows = list(zip(groups, labels.tolist(), strict=True))
-    counts = Counter(rows)
-    weights = np.array([1 / (sources[row[0][0]] * counts[row]) for row in rows])
-    return weights / float(weights.sum())
+def _balanced(languages: Sequence[str], labels: npt.NDArray[np.bool_]) -> Floats:
+    groups = list(zip(languages, labels.tolist(), strict=True))
+    counts = Counter(groups)
+    return np.array([1 / (counts[group] * len(counts)) for group in groups])
 
 
 def store(weights: FusionWeights, folder: Path) -> None:

@@ -63,7 +63,6 @@ def write_card(folder: Path) -> Path | None:
     options, training = made_by["options"], made_by["training"]
     is_shipped = folder.resolve() == WEIGHTS.resolve()
     values = {
-        "device": "a CPU",
         **config,
         **training,
         **options,
@@ -77,8 +76,7 @@ def write_card(folder: Path) -> Path | None:
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],
         "before": "".join(
-            f" Before that: {run['rows_seen']} rows in {run['minutes']} minutes"
-            f" on {run.get('device', training.get('device', 'a CPU'))}."
+            f" Before that: {run['rows_seen']} rows in {run['minutes']} minutes."
             for run in training.get("before", ())
         ),
         "learning_rate": f"{options['learning_rate']:g}",
@@ -96,7 +94,7 @@ def write_card(folder: Path) -> Path | None:
     parts = [_filled(name, values) for name in ("head", "data", "training", "validation")]
     if (folder / FUSION_FILE).exists():
         weights = load_weights(folder)
-        parts.append(_filled("fusion", _signed(weights.model_dump())))
+        parts.append(_filled("fusion", weights.model_dump()))
     if (folder / THRESHOLDS_FILE).exists():
         parts.append(_thresholds(folder))
     if (folder / MEASURED_FILE).exists():
@@ -136,13 +134,6 @@ def _filled(section: str, values: Mapping[str, object]) -> str:
     return Template(SECTIONS[section]).substitute(values)
 
 
-def _signed(values: Mapping[str, float]) -> dict[str, str]:
-    """Numbers to three digits; the shift with its sign apart."""
-    rounded = {name: f"{value:.3g}" for name, value in values.items()}
-    sign = "-" if values["shift"] < 0 else "+"
-    return rounded | {"shift": f"{sign} {abs(values['shift']):.3g}"}
-
-
 def _thresholds(folder: Path) -> str:
     stored = load_thresholds(folder)
     rows = ["| | " + " | ".join(name.replace("_", " ") for name in _FIGURES) + " |"]
@@ -157,11 +148,7 @@ def _thresholds(folder: Path) -> str:
         if name in stored.figures
     )
     limits = {name: f"{getattr(stored, name):.3f}" for name in ("upper", "lower", "strip_floor")}
-    pool = (
-        _filled("pool", _signed(asdict(stored.pool)))
-        if stored.pool
-        else "Each passage is graded alone."
-    )
+    pool = _filled("pool", asdict(stored.pool)) if stored.pool else "Each passage is graded alone."
     values = {
         "source": source, "aims": "".join(aims), "questions": stored.questions, "pool": pool,
     }  # fmt: skip

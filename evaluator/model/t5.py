@@ -29,6 +29,7 @@ from evaluator.model.checkpoint import (
     ARCHITECTURE,
     BLOCK,
     BYTES,
+    CROSS_ARCHITECTURE,
     NIBBLES,
     SCALE,
     TENSORS_FILE,
@@ -190,7 +191,12 @@ def built_encoder(config: dict[str, Any]) -> TextEncoder:
 
 
 def built(config: dict[str, Any]) -> EvaluatorModel:
-    """A new network; TypeError for fields that it has not."""
+    """A new network; TypeError for fields that it has not, WeightsError for the former form."""
+    if config.get("architecture") == CROSS_ARCHITECTURE:
+        raise WeightsError(
+            "This evaluator is of the former form, which is served but neither exported nor "
+            "trained further: train a new one with `selfcrag-evaluator train --init e5`."
+        )
     return EvaluatorModel(ModelConfig(**config))
 
 

@@ -106,7 +106,7 @@ def test_a_pool_tells_more_than_its_best_passage_alone() -> None:
         passages = [f"{own:.4f} {near:.4f}" for own, near in zip(owns, nears, strict=True)]
         labelled.append(LabelledQuestion(f"question {number}?", passages, labels))
     read = readings()
-    weights = fit(labelled, read, FusionWeights(similarity=20.0))
+    weights = fit(labelled, read, FusionWeights())
     assert weights
     pool = fit_pool(labelled, read, weights)
     assert pool
