@@ -37,7 +37,7 @@ class WordNeighbours:
 
     def nearest(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """For each question the numbers of its k nearest passages, best first."""
-        known = self._index.vocab_dict
+        known = self._index.vocab_dict.keys() - {""}  # its own token for queries without words
         queries = [[t for t in terms(q) if t in known] or [min(known)] for q in questions]
         numbers, _ = self._index.retrieve(queries, k=min(k, self._size), show_progress=False)
         return [[int(number) for number in row] for row in numbers]

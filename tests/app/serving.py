@@ -140,6 +140,13 @@ def shown(events: list[Sent]) -> str:
     return "".join(rounds.values())
 
 
+GONE_WITHIN_S = 10.0
+"""A part of `tests.app.slow` waits for 30 s: what is gone sooner was ended, on a busy machine too.
+
+The contract promises 100 ms; how long it takes is measured in benchmarks/overhead.md.
+"""
+
+
 def wait_until(holds: Callable[[], bool], timeout_s: float) -> float:
     """The seconds until `holds()`; fails the test after `timeout_s`."""
     started = time.perf_counter()

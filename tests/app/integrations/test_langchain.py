@@ -15,12 +15,11 @@ from langchain_core.runnables import RunnablePassthrough
 from app.integrations.langchain import SelfCragChat, SelfCragRetriever
 from graphs.types import WebPage
 from tests import fakes
-from tests.app.serving import Serve, Serving, wait_until
+from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 from tests.umbra import CHINESE, ENGLISH, PAGE, SECOND, TOWER, rejecting
 
 ROOT = Path(__file__).parents[3]
-GONE_WITHIN_S = 1.0
 
 
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])

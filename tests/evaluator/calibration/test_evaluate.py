@@ -6,6 +6,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from evaluator.calibration.evaluate import auc_interval, contests, measure
+from evaluator.data.hard_negatives import WordNeighbours
 from evaluator.data.records import Record
 from evaluator.errors import DataError
 
@@ -76,3 +77,9 @@ def test_another_passage_that_answers_is_no_negative() -> None:
         assert not {rows[0].passage, twice.passage} & set(contest.passages[1:])
     first = next(contest for contest in of_a if contest.passages[0] == rows[0].passage)
     assert answering.passage not in first.passages
+
+
+def test_a_question_without_a_known_word_has_neighbours_too() -> None:
+    near = WordNeighbours(["tall tower", "deep well", "wide gate"])
+    assert [len(numbers) for numbers in near.nearest(["zzz", "tower"], 2)] == [2, 2]
+    assert near.nearest(["tower"], 1) == [[0]]

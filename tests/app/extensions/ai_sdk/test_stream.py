@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests import fakes
-from tests.app.serving import Serve, Serving, wait_until
+from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 from tests.umbra import CHINESE, ENGLISH, FIRST, PAGE, SECOND, TOWER, rejecting
 
@@ -219,5 +219,5 @@ def test_a_run_ends_when_its_client_leaves(serve: Serve) -> None:
     with socket.create_connection(("127.0.0.1", serving.port)) as connection:
         connection.sendall(head.encode() + body)
         wait_until(lambda: bool(waiting.at_s), 5)
-    wait_until(lambda: serving.runs_under_way() == 0, 1)
+    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
     assert len(waiting.left_s) == 1

@@ -17,11 +17,10 @@ from langgraph_sdk.errors import ConflictError
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
 from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import GONE_WITHIN_S, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 
 Serve = Callable[..., Serving]
-GONE_WITHIN_S = 1.0
 
 
 @dataclass

@@ -21,12 +21,11 @@ from tests import fakes
 from tests.app.conftest import NOWHERE
 from tests.app.knowledge import copied
 from tests.app.processes import BIN, environment
-from tests.app.serving import Serve, Serving, wait_until
+from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 from tests.umbra import CHINESE, ENGLISH, TOWER
 
 ERAS = pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
-GONE_WITHIN_S = 1.0
 
 
 def client_of(serving: Serving, era: str = "auto") -> AbstractAsyncContextManager[Client]:
