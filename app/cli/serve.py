@@ -9,20 +9,16 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from app.cli.in_process import open_runs
 from app.cli.ingest import ingest
 from app.cli.terminal import RunPrinter, errors, fail
-from app.composition.services import open_services
 from app.errors import ServiceError, wrong_fields
 from app.extension import load_extensions, settings_of
-from app.ingest.uploads import uploads_into
-from app.main import DaemonThreads, serve
-from app.observability.tracing import set_tracing
-from app.runs.manager import Runs
+from app.main import serve
 from app.runs.request import RunRequest
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
 from app.settings import Settings, load_settings, unknown_settings
 from app.storage.api_keys import Caller
-from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.options import DEFAULT_COLLECTION
@@ -77,30 +73,16 @@ def ask_once(
 
 
 async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool) -> bool:
-    asyncio.get_running_loop().set_default_executor(DaemonThreads())
-    set_tracing(settings.langsmith)
     printer = RunPrinter(Console(), request.question)
-    async with (
-        open_services(settings) as services,
-        open_engine(settings) as engine,
-        open_store(settings, engine) as store,
-    ):
-        graphs = {name: WORKFLOWS[name].build(services)}
-        runs = Runs(
-            graphs, services, 1, store, preset=settings.preset, keeps_prompts=settings.keep_prompts
-        )
-        try:
-            collections = CollectionStore(engine, uploads_into(services.retriever, settings))
-            scope = await collections.scope(Caller(), request.collection)
-            question = Question(question=request.question)
-            run = await runs.start(RunRequest(name, question, request.options, scope))
-            async for _, event in run.follow():
-                if not as_json:
-                    printer.tell(event)
-                elif isinstance(event, AnswerEvent | ErrorEvent):
-                    typer.echo(json.dumps(json.loads(event.data), ensure_ascii=False, indent=2))
-        finally:
-            await runs.aclose()
+    async with open_runs(settings) as opened:
+        scope = await opened.collections.scope(Caller(), request.collection)
+        question = Question(question=request.question)
+        run = await opened.runs.start(RunRequest(name, question, request.options, scope))
+        async for _, event in run.follow():
+            if not as_json:
+                printer.tell(event)
+            elif isinstance(event, AnswerEvent | ErrorEvent):
+                typer.echo(json.dumps(json.loads(event.data), ensure_ascii=False, indent=2))
     return run.response is not None
 
 
@@ -117,28 +99,15 @@ def resume_runs(run: str | None) -> None:
 
 async def _resume(settings: Settings, prefix: str | None) -> int:
     """How many: this run, or one after the other until none is left behind."""
-    asyncio.get_running_loop().set_default_executor(DaemonThreads())
-    set_tracing(settings.langsmith)
     many = 0
-    async with (
-        open_services(settings) as services,
-        open_engine(settings) as engine,
-        open_store(settings, engine) as store,
-    ):
-        run_id = None if prefix is None else await store.runs.find(prefix)
-        graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
-        runs = Runs(
-            graphs, services, 1, store, preset=settings.preset, keeps_prompts=settings.keep_prompts
-        )
-        try:
-            while resumed := await runs.take_over(1, run_id):
-                many += 1
-                for each in resumed:
-                    printer = RunPrinter(Console(), each.question["question"])
-                    async for _, event in each.follow():
-                        printer.tell(event)
-        finally:
-            await runs.aclose()
+    async with open_runs(settings) as opened:
+        run_id = None if prefix is None else await opened.store.runs.find(prefix)
+        while resumed := await opened.runs.take_over(1, run_id):
+            many += 1
+            for each in resumed:
+                printer = RunPrinter(Console(), each.question["question"])
+                async for _, event in each.follow():
+                    printer.tell(event)
     return many
 
 

@@ -13,9 +13,9 @@ import typer
 from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from app.cli.in_process import open_runs
 from app.cli.serve import settings_told
 from app.cli.terminal import errors, fail
-from app.composition.services import open_services
 from app.errors import InvalidRequest, ServiceError, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.extensions.evaluation.first_questions import first_questions
@@ -25,21 +25,13 @@ from app.extensions.evaluation.questions import EvaluationQuestion, read_questio
 from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.runner import EvaluationRequest, model_calls
 from app.extensions.evaluation.storage import Evaluations
-from app.ingest.uploads import uploads_into
-from app.main import DaemonThreads
-from app.observability.tracing import set_tracing
 from app.retrieval.index import StoredCollection
 from app.retrieval.retriever import HybridRetriever
-from app.runs.manager import Runs
 from app.storage.api_keys import Caller
-from app.storage.collections import CollectionStore
-from app.storage.database import open_engine
-from app.storage.lifecycle import open_store
 from graphs.errors import RetrieverFailed
 from graphs.options import Scope
 from graphs.ports import Services
 from graphs.types import Language
-from graphs.workflows.registry import WORKFLOWS
 
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between options, not within a list such as `["hyde","rewrite"]`."""
@@ -156,26 +148,15 @@ def _with_jobs(
     """What `work` returns, with what it needs open; where it fails the command ends."""
 
     async def done() -> T:
-        settings = settings_told()
-        asyncio.get_running_loop().set_default_executor(DaemonThreads())
-        set_tracing(settings.langsmith)
-        async with (
-            open_services(settings) as services,
-            open_engine(settings) as engine,
-            open_store(settings, engine) as store,
-        ):
-            graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
-            runs = Runs(graphs, services, parallel, store, preset=settings.preset)
-            collections = CollectionStore(engine, uploads_into(services.retriever, settings))
-            scope = await collections.scope(Caller(), collection)
-            _has_documents(scope, await collections.all(Caller()))
-            evaluations = Evaluations(engine, store.process)
-            jobs = EvaluationJobs(runs, services, evaluations, parallel)
+        async with open_runs(settings_told(), parallel) as opened:
+            scope = await opened.collections.scope(Caller(), collection)
+            _has_documents(scope, await opened.collections.all(Caller()))
+            evaluations = Evaluations(opened.engine, opened.store.process)
+            jobs = EvaluationJobs(opened.runs, opened.services, evaluations, parallel)
             try:
                 return await work(jobs, scope)
             finally:
                 await jobs.aclose()
-                await runs.aclose()
 
     logging.basicConfig(level=logging.ERROR)
     try:
