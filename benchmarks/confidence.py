@@ -1,24 +1,23 @@
-"""Confidence and quotations: figures that slope, shift and bars of the confidence rest on.
+"""Confidence: figures that its weights and bars rest on, from whole answers of `self_crag`.
 
-    selfcrag ingest FOLDER...; selfcrag serve
-    python -m benchmarks.confidence ask NAME QUESTIONS [--url URL]    (adds to confidence.json)
+    python -m benchmarks.confidence pages MANUALS OUT    (MANUALS: of evaluator/data/manuals.py)
+    selfcrag ingest OUT/pages; selfcrag serve
+    python -m benchmarks.confidence ask NAME QUESTIONS [--half HALF]    (into confidence.json)
     python -m benchmarks.confidence                                  (fits, writes confidence.md)
 
-QUESTIONS are JSON lines of question, language, covered and either `gold`, a pattern for the fact
-(benchmarks/answers.jsonl), or `answer`, the text of the entry that answers (rows that
-evaluator/data/manuals.py makes). By `gold` an answer is right that holds the fact, by `answer` one
-of which half is quoted out of the entry: stricter, for other entries may answer, too. Rows hold
-figures alone. `before` is the same question with the quotations that came before: strips within 1.0
-of the best grade, by relevance alone.
+QUESTIONS are JSON lines of question, language, `covered` or `kind`, and `gold`, a pattern: those of
+benchmarks/answers.jsonl, or OUT/questions.jsonl, which holds the user questions about the manuals'
+entries (evaluator/data/user_questions.jsonl). `pages` leaves out every fourth page that is asked
+about, so that its questions have no answer. Rows hold figures alone.
 """
 
 import argparse
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import httpx
@@ -26,104 +25,147 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.answers import half_of
+from benchmarks.report import rows_of, table
 from graphs.reflection import confidence as shipped
-from graphs.reflection.confidence import standing_of
-from graphs.text.citations import without_markers
-from graphs.types import Citation, Strip
+from graphs.reflection.confidence import readings_of
+from graphs.types import Citation, Passage, Strip
 
 FIGURES = Path(__file__).with_suffix(".json")
-FITTED = ("answers, tuned half", "manuals of training's packages")
-"""Slope and shift are fitted on these; weight and margin of quotations were chosen on the first."""
+FITTED = ("answers, tuned half", "users, tuned half")
+"""The weights are fitted on these, and the bars chosen."""
+VERDICTS = ("supported", "partly", "unsupported")
 Row = dict[str, Any]
+
+
+def lay_out(manuals: Path, out: Path) -> None:
+    """Pages of manuals as Markdown, and the questions asked about them.
+
+    Pages in Traditional Chinese, which say the same as those in Simplified, are left out.
+    """
+    pages: dict[tuple[str, str], list[Row]] = {}
+    for row in rows_of(manuals):
+        if not re.search("zh.tw", row["id"], re.I):
+            pages.setdefault((row["package"], row["page"]), []).append(row)
+    asked_about = {
+        package for (package, _), own in pages.items() for row in own if row["user_question"]
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "questions.jsonl").open("w", encoding="utf-8") as questions:
+        for (package, page), own in pages.items():
+            asked_here = [row for row in own if row["user_question"]]
+            covered = sha256(f"gone {package}{page}".encode()).digest()[0] % 4 > 0
+            if package in asked_about and (covered or not asked_here):
+                path = out / "pages" / package / f"{page.replace('/', '_')}.md"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                parts = (f"## {row['question']}\n\n{row['answer']}\n" for row in own)
+                title = own[0]["title"].split(" › ")[0]
+                path.write_text("\n".join((f"# {title}\n", *parts)), encoding="utf-8")
+            for row in asked_here:
+                line = {
+                    "id": row["id"], "question": row["user_question"], "language": row["language"],
+                    "covered": covered, "gold": "|".join(map(_pattern, row["facts"])),
+                }  # fmt: skip
+                questions.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _pattern(fact: str) -> str:
+    return r"\s*".join(map(re.escape, "".join(fact.split())))
+
+
+def drawn(questions: Path, most: int, half: str = "both") -> list[Row]:
+    """At most so many of a language, covered ones and others apart."""
+    groups: dict[tuple[str, bool], list[Row]] = {}
+    rows = [row for row in rows_of(questions) if half in ("both", half_of(row["id"]))]
+    for row in sorted(rows, key=lambda row: sha256(row["id"].encode()).digest()):
+        covered = row.get("covered", row.get("kind") != "uncovered")
+        groups.setdefault((row["language"], covered), []).append(row | {"covered": covered})
+    return [row for group in groups.values() for row in group[:most]]
 
 
 def asked(client: httpx.Client, name: str, question: Row) -> Row:
     """One question by `self_crag`, without the web, as figures."""
     options = {"web": "never", "deadline_ms": 120_000}
     reply = client.post("/ask", json={"question": question["question"], "options": options})
-    body = reply.raise_for_status().json()
-    kept = ("id", "document_id", "similarity")
+    return figures_of(name, question, reply.raise_for_status().json())
+
+
+def figures_of(name: str, question: Row, body: Row) -> Row:
+    """What is kept of an answer; `right` says that it holds the fact."""
+    passages = [
+        Passage(each["id"], "", "", "", relevance=each["score"], similarity=0.0)
+        for each in body["documents"]
+    ]
     strips = [
-        Strip(text="", title="", source="", origin="internal", position=(0, 0),
-              **{key: strip[key] for key in kept})
-        for strip in body["strips"]
-    ]  # fmt: skip
+        Strip(each["id"], each["document_id"], "", "", "", "internal", (0, 0))
+        for each in body["strips"]
+    ]
+    answered = bool(body["citations"])
+    is_right = re.search(question["gold"] or "(?!)", body["answer"], re.I) is not None
+    readings = readings_of([Citation(**each) for each in body["citations"]], passages, strips)
     return {
         "set": name,
         "language": question["language"],
         "covered": question["covered"],
-        "answered": bool(body["citations"]),
-        "right": bool(body["citations"]) and is_right(question, body),
-        "characters": len(body["answer"]),
-        "standing": standing_of([Citation(**each) for each in body["citations"]], strips),
+        "answered": answered,
+        "right": answered and question["covered"] and is_right,
+        "readings": readings and [round(value, 4) for value in readings],
     }
 
 
-def is_right(question: Row, body: Row) -> bool:
-    if question.get("gold"):
-        return re.search(question["gold"], body["answer"], re.I) is not None
-    entry = _letters(question.get("answer", ""))
-    ends = ((each["start"], each["end"]) for each in body["sentences"])
-    said = [_letters(without_markers(body["answer"][start:end])) for start, end in ends]
-    quoted = sum(len(text) for text in said if text[:60] in entry)
-    return bool(question["covered"]) and 2 * quoted >= sum(map(len, said)) > 0
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).casefold()
-
-
-def fit(rows: Sequence[Row]) -> tuple[float, float]:
-    """Slope and shift of the logistic regression of right answers on their standing."""
-    fitted = [row for row in rows if row["standing"] is not None and row["set"] in FITTED]
+def fit(rows: Sequence[Row]) -> tuple[float, float, float]:
+    """Both weights and the shift of the logistic regression of right answers on their readings."""
+    fitted = [row for row in rows if row["readings"] and row["set"] in FITTED]
     regression = LogisticRegression(C=1e6).fit(
-        [[row["standing"]] for row in fitted], [row["right"] for row in fitted]
+        [row["readings"] for row in fitted], [row["right"] for row in fitted]
     )
-    return float(regression.coef_[0, 0]), float(regression.intercept_[0])
+    standing, grade = map(float, regression.coef_[0])
+    return standing, grade, float(regression.intercept_[0])
 
 
 def report(rows: Sequence[Row]) -> str:
-    return "\n".join([*_quotations(rows), *_confidence(rows)]) + "\n"
-
-
-def _quotations(rows: Sequence[Row]) -> Iterator[str]:
-    yield "# Quotations and confidence of `self_crag`\n"
-    yield "Covered questions before and after units were ordered by relevance and similarity:\n"
-    yield "| set | language | questions | right before | right now | gained | lost | characters |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for (name, language), cell in _cells([row for row in rows if row["covered"]]):
-        both = [(row["before"]["right"], row["right"]) for row in cell if "before" in row]
-        before, now = (sum(each) for each in zip(*both, strict=True))
-        lengths = [median(row["characters"] for row in it) for it in (
-            [row["before"] for row in cell], cell)]  # fmt: skip
-        yield (
-            f"| {name} | {language} | {len(cell)} | {before} | {now} | {both.count((False, True))} "
-            f"| {both.count((True, False))} | {lengths[0]:.0f} -> {lengths[1]:.0f} |"
-        )
-
-
-def _confidence(rows: Sequence[Row]) -> Iterator[str]:
-    judged = [row for row in rows if row["standing"] is not None]
+    judged = [row for row in rows if row["readings"]]
     fitted = [row for row in judged if row["set"] in FITTED]
-    slope, shift = fit(rows)
-    yield (
-        f"\nFitted on {len(fitted)} answers: slope {slope:.1f}, shift {shift:.2f}. AUC: right "
-        "answers against others. Then right answers by the verdict that the confidence allows.\n"
-    )
-    yield "| set | language | answers | right | AUC | supported | partly | unsupported |"
-    yield "|---|---|---|---|---|---|---|---|"
     unseen = [row for row in judged if row["set"] not in FITTED]
+    weights = fit(rows)
+    lines = []
     for (name, language), cell in [
         *_cells(judged), (("fitted on", "both"), fitted), (("not fitted on", "both"), unseen)
     ]:  # fmt: skip
         right = np.array([row["right"] for row in cell])
-        standing = np.array([row["standing"] for row in cell])
-        likely = 1 / (1 + np.exp(-(shipped.SLOPE * standing + shipped.SHIFT)))
+        readings = np.array([row["readings"] for row in cell])
+        evidence = readings @ (shipped.STANDING, shipped.GRADE) + shipped.SHIFT
+        likely = 1 / (1 + np.exp(-evidence))
         bars = (np.inf, shipped.SUPPORTED, shipped.PARTLY, -np.inf)
         bands = [right[(likely >= low) & (likely < high)] for high, low in pairwise(bars)]
-        shares = " | ".join(f"{band.sum()}/{len(band)}" for band in bands)
-        auc = roc_auc_score(right, standing)
-        yield f"| {name} | {language} | {len(cell)} | {right.mean():.2f} | {auc:.3f} | {shares} |"
+        shares = (f"{band.sum()}/{len(band)}" for band in bands)
+        auc = f"{roc_auc_score(right, likely):.3f}" if len(set(right)) == 2 else "-"
+        lines.append([name, language, len(cell), f"{right.mean():.2f}", auc, *shares])
+    answers = [
+        [name, language, *(_share(cell, covered, key) for covered, key in (
+            (True, "right"), (True, "answered"), (False, "answered")))]
+        for (name, language), cell in _cells(rows)
+    ]  # fmt: skip
+    return f"""# Confidence of `self_crag`
+
+Whole answers without the web. Right is an answer that holds the fact, word by word: of users'
+questions some of the others are right in other words. Users' questions are about manuals whose
+packages training never reads. Sets "before" are answers of the weights before, to other draws of
+users' questions.
+
+{table(("set", "language", "right", "answered", "not covered, yet answered"), answers)}
+
+Fitted on {len(fitted)} answers: standing {weights[0]:.3f}, grade {weights[1]:.3f}, shift
+{weights[2]:.3f}. AUC: right answers against others. Then right answers by the verdict that the
+confidence allows.
+
+{table(("set", "language", "answers", "right", "AUC", *VERDICTS), lines)}
+"""
+
+
+def _share(cell: Sequence[Row], covered: bool, key: str) -> str:
+    of_kind = [row[key] for row in cell if row["covered"] == covered]
+    return f"{sum(of_kind)}/{len(of_kind)}"
 
 
 def _cells(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
@@ -136,19 +178,27 @@ def _cells(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command")
+    pages = commands.add_parser("pages")
+    pages.add_argument("manuals", type=Path)
+    pages.add_argument("out", type=Path)
     ask = commands.add_parser("ask")
     ask.add_argument("name")
     ask.add_argument("questions", type=Path)
+    ask.add_argument("--most", type=int, default=50, help="questions a language, covered or not")
+    ask.add_argument("--half", choices=("tuned", "reported", "both"), default="both")
     ask.add_argument("--url", default="http://127.0.0.1:8000")
     chosen = parser.parse_args()
+    if chosen.command == "pages":
+        lay_out(chosen.manuals, chosen.out)
+        return
     rows: list[Row] = json.loads(FIGURES.read_text("utf-8"))
     if chosen.command == "ask":
-        lines = chosen.questions.read_text("utf-8").splitlines()
         with httpx.Client(base_url=chosen.url, timeout=180, trust_env=False) as client:
-            rows += [asked(client, chosen.name, json.loads(line)) for line in lines]
-        FIGURES.write_text(
-            "[\n" + ",\n".join(f" {json.dumps(row)}" for row in rows) + "\n]\n", "utf-8"
-        )
+            questions = drawn(chosen.questions, chosen.most, chosen.half)
+            rows = [row for row in rows if row["set"] != chosen.name]
+            rows += [asked(client, chosen.name, question) for question in questions]
+        text = ",\n".join(f" {json.dumps(row)}" for row in rows)
+        FIGURES.write_text(f"[\n{text}\n]\n", "utf-8")
     FIGURES.with_suffix(".md").write_text(report(rows), "utf-8")
 
 

@@ -36,8 +36,8 @@ from benchmarks.report import FOLDER, say, write
 from evaluator.calibration.acceptance import AnswerBars
 from evaluator.calibration.evaluate import Score
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.inference.scorer import load_scorer, scores_of
-from evaluator.model.checkpoint import load_thresholds, weights_digest
+from evaluator.inference.scorer import load_scorer, load_similarity, scores_of
+from evaluator.model.checkpoint import ENCODER_FOLDER, load_thresholds, weights_digest
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 from evaluator.training.untrained import cosines as by_cosine
 
@@ -99,9 +99,16 @@ def measured(chosen: argparse.Namespace) -> Figures:
         scorers: dict[str, Score] = {"evaluator": relevance, "overlap": idf_overlap(asked)}
         if cosines:
             scorers["e5"] = cosines
+        near = similarities(settings) if (chosen.weights / ENCODER_FOLDER).is_dir() else None
         bounds = thresholds.upper, thresholds.lower
-        part(lambda: (on_manuals(asked, scorers, grade, *bounds),), "manuals")
+        part(lambda: (on_manuals(asked, scorers, near, grade, *bounds),), "manuals")
     return figures
+
+
+def similarities(settings: EvaluatorSettings) -> Score:
+    """The similarity of question and text that the service tells with each grade."""
+    encoder = load_similarity(settings)
+    return lambda pairs: [near for near, _ in encoder.of(pairs)]
 
 
 def begun(path: Path, head: Figures) -> Figures:

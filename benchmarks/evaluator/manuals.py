@@ -35,6 +35,11 @@ VARIANTS: dict[str, Callable[[str], str]] = {
     "lower case": str.lower,
     "no mark": lambda question: question.rstrip("?？.。 "),
 }
+_GROUPS = {
+    "en": (("en", "faq"), ("en", "entry")), "zh": (("zh", "faq"), ("zh", "entry")),
+    "en user": (("en", "user"),), "zh user": (("zh", "user"),),
+}  # fmt: skip
+"""Languages and kinds that are judged together."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -50,17 +55,26 @@ class Asked:
 
 
 def on_manuals(
-    asked: Sequence[Asked], scorers: dict[str, Score], grade: Grade, upper: float, lower: float
+    asked: Sequence[Asked],
+    scorers: dict[str, Score],
+    similarity: Score | None,
+    grade: Grade,
+    upper: float,
+    lower: float,
 ) -> Figures:
-    """Figures by language and kind ("faq" as people ask, "entry" headings and options).
+    """Figures by language and kind.
 
-    Ranking by each scorer, actions and what tells right from wrong by the grades.
+    "faq" are questions of the manual, "entry" headings and options, "user" questions in words of
+    their own.
+
+    Ranking by each scorer, actions and what tells right from wrong by the grades, and by the
+    similarity that every graded passage carries.
     """
-    graded = _graded(grade, asked)
+    graded, near = _graded(grade, asked), similarity and _by_question(similarity, asked)
     scores = {name: _by_question(score, asked) for name, score in scorers.items()}
     figures: Figures = {}
     for language in ("en", "zh"):
-        for kind in ("faq", "entry"):
+        for kind in ("faq", "entry", "user"):
             mine = [
                 i for i, one in enumerate(asked) if (one.language, one.kind) == (language, kind)
             ]
@@ -72,14 +86,17 @@ def on_manuals(
                         for name, values in scores.items()
                     },
                 }
-        mine = [i for i, one in enumerate(asked) if one.language == language]
+    for name, kinds in _GROUPS.items():
+        mine = [i for i, one in enumerate(asked) if (one.language, one.kind) in kinds]
         own = [asked[i] for i in mine]
-        figures[f"{language} selective"] = _selective(own, [graded[i] for i in mine], upper, lower)
-        if "e5" in scores:
-            figures[f"{language} selective"] |= _standing(
-                own, *([scores[name][i] for i in mine] for name in ("evaluator", "e5"))
+        if not own:
+            continue
+        figures[f"{name} selective"] = _selective(own, [graded[i] for i in mine], upper, lower)
+        if near:
+            figures[f"{name} selective"] |= _standing(
+                own, *([values[i] for i in mine] for values in (scores["evaluator"], near))
             )
-        figures[f"{language} stability"] = _stability(
+        figures[f"{name} stability"] = _stability(
             own[:STABLE], [graded[i] for i in mine], grade, upper, lower
         )
     return figures
@@ -90,23 +107,26 @@ def pools(file: Path, most: int, seed: int) -> list[Asked]:
     entries: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows_of(file):
         entries[row["package"], row["language"]].append(row)
-    made: dict[tuple[str, str], list[tuple[dict[str, Any], list[dict[str, Any]]]]]
+    made: dict[tuple[str, str], list[tuple[str, dict[str, Any], list[dict[str, Any]]]]]
     made = defaultdict(list)
     for (_, language), own in sorted(entries.items()):
         if len(own) < 2 * POOL:
             continue
-        near = WordNeighbours([_unit(row) for row in own]).nearest(
-            [row["question"] for row in own], POOL + 1
-        )
-        for row, places in zip(own, near, strict=True):
+        words = WordNeighbours([_unit(row) for row in own])
+        asked_for = [
+            ("faq" if row["kind"] == "faq" else "entry", row["question"], row) for row in own
+        ]
+        asked_for += [("user", row["user_question"], row) for row in own if row["user_question"]]
+        near = words.nearest([question for _, question, _ in asked_for], POOL + 1)
+        for (kind, question, row), places in zip(asked_for, near, strict=True):
             found = [own[place] for place in places]
-            if row in found:
-                kind = "faq" if row["kind"] == "faq" else "entry"
-                made[language, kind].append((row, found))
+            if row in found or kind == "user":
+                made[language, kind].append((question, row, found))
     asked: list[Asked] = []
     for (language, kind), of_kind in sorted(made.items()):
         rng = random.Random(f"{seed} {language} {kind}")
-        for number, (row, found) in enumerate(rng.sample(of_kind, min(most, len(of_kind)))):
+        chosen = rng.sample(of_kind, min(most, len(of_kind)))
+        for number, (question, row, found) in enumerate(chosen):
             covered = number % 2 == 0
             kept = [own for own in found if covered or own is not row][:POOL]
             if covered and row not in kept:
@@ -114,7 +134,7 @@ def pools(file: Path, most: int, seed: int) -> list[Asked]:
             rng.shuffle(kept)
             gold = kept.index(row) if covered else None
             units = tuple(map(_unit, kept))
-            asked.append(Asked(row["question"], language, kind, units, gold))
+            asked.append(Asked(question, language, kind, units, gold))
     return asked
 
 
@@ -203,7 +223,7 @@ def _standing(
 ) -> dict[str, float]:
     """Does it tell right answers how far the best unit's cosine stands above the other units'?
 
-    As in graphs/reflection/confidence.py; AUC as for the score itself.
+    AUC as for the score itself.
     """
     best = [int(values.argmax()) for values in scores]
     right = np.array([one.gold == place for one, place in zip(asked, best, strict=True)])

@@ -2,8 +2,8 @@
 
     python -m benchmarks.evaluator.ratchet BEFORE.json NOW.json
 
-prints what is lower between two files of `python -m benchmarks.evaluator`. New weights replace
-others only where nothing is. Of each lower figure the rows that both files hold are compared one by
+prints what is lower between two files of `python -m benchmarks.evaluator`. The changelog tells
+of new weights what is. Of each lower figure the rows that both files hold are compared one by
 one (an AUC by each question's own share): a one-sided sign test tells whether it is noise.
 """
 

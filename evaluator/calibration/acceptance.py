@@ -22,6 +22,8 @@ _SUPPORTS = np.round(np.arange(0.2, 0.96, 0.02), 2)
 _GRADES = np.round(np.arange(1.5, 4.9, 0.1), 1)
 
 _RETRIEVE = LABELS["retrieval"][0]
+NEARLY = 0.01
+"""So much of each share that the quality of bars is made of is no difference."""
 LOOKED_UP = 0.975
 """The share of the questions which need retrieval that is to be looked up, in each language."""
 
@@ -61,7 +63,9 @@ def judged(cases: Sequence[Case], scores: Scores) -> JudgedCases:
 def choose_bars(graded: JudgedCases) -> AnswerBars | None:
     """The bars at which right and wrong kinds are told best; None without cases of either side.
 
-    A language's right kinds count as much as its wrong ones, and each of these as much as any.
+    A language's right kinds count as much as its wrong ones, and each of these as much as any. Of
+    bars that are nearly as good (NEARLY) the lowest grade and then the highest support: grades
+    move more from one kind of text to another, and support refuses what a text does not say.
     """
     right = {(case.language, case.kind): case.right for case in graded.cases}
     if len(set(right.values())) < 2:
@@ -74,8 +78,12 @@ def choose_bars(graded: JudgedCases) -> AnswerBars | None:
             by_side[language, is_right].append(share if is_right else 1 - share)
         return sum(sum(shares) / len(shares) for shares in by_side.values())
 
-    every = (AnswerBars(float(support), float(grade)) for support in _SUPPORTS for grade in _GRADES)
-    return max(every, key=quality)
+    every = [AnswerBars(float(support), float(grade)) for support in _SUPPORTS for grade in _GRADES]
+    qualities = [quality(bars) for bars in every]
+    shares = 2 * len({case.language for case in graded.cases})
+    least = max(qualities) - NEARLY * shares
+    nearly = [bars for bars, own in zip(every, qualities, strict=True) if own >= least]
+    return min(nearly, key=lambda bars: (bars.utility, -bars.support))
 
 
 def report(graded: JudgedCases, bars: AnswerBars) -> str:

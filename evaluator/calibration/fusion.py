@@ -1,7 +1,8 @@
 """Fusion's scale and shift: how likely it is that evidence of a size means an answer.
 
 A logistic regression over each question's best passage, from which the action follows (Platt; Guo
-et al., arXiv 1706.04599). Languages weigh the same, and so do right and wrong within each.
+et al., arXiv 1706.04599). Languages weigh the same, sources within each, and right and wrong
+within those.
 """
 
 from collections import Counter
@@ -86,7 +87,9 @@ def fit_pool(
 ) -> PoolWeights | None:
     """How passages are graded among all retrieved; None where the questions tell too little.
 
-    Read off each question's best passage by the fused score, from which the action follows.
+    Read off each question's best passage by the fused score, from which the action follows. Each
+    source has a level of its own (fixed effects): the weights are those that tell right from wrong
+    within a source, and the shift is the mean of the levels.
     """
     known, inputs, is_right = [], [], []
     for each in questions:
@@ -98,10 +101,14 @@ def fit_pool(
             known.append(each)
             inputs.append([logits[place], near[place] - float(np.median(near))])
             is_right.append(each.labels[place])
-    fitted = _fitted(known, inputs, is_right)
+    sources = sorted({(each.language, each.source) for each in known})
+    levels = [[(each.language, each.source) == one for one in sources[1:]] for each in known]
+    fitted = _fitted(known, [[*a, *b] for a, b in zip(inputs, levels, strict=True)], is_right)
     if fitted is None or min(fitted[:2]) <= 0:
         return None
-    return PoolWeights(*(round(value, 4) for value in fitted))
+    scale, standing, *above, first = fitted
+    shift = first + sum(above) / len(sources)
+    return PoolWeights(*(round(value, 4) for value in (scale, standing, shift)))
 
 
 def _fitted(
@@ -116,7 +123,7 @@ def _fitted(
     answers = np.array(is_right)
     if len(questions) < LEAST or answers.all() or not answers.any():
         return None
-    balance = _balanced([each.language for each in questions], answers)
+    balance = _balanced([(each.language, each.source) for each in questions], answers)
     return logistic(np.array(inputs), answers, balance)
 
 
@@ -136,10 +143,13 @@ def logistic(values: Floats, labels: npt.NDArray[np.bool_], weights: Floats) -> 
     return [*(solution[:-1] / spread).tolist(), float(solution[-1])]
 
 
-def _balanced(languages: Sequence[str], labels: npt.NDArray[np.bool_]) -> Floats:
-    groups = list(zip(languages, labels.tolist(), strict=True))
-    counts = Counter(groups)
-    return np.array([1 / (counts[group] * len(counts)) for group in groups])
+def _balanced(groups: Sequence[tuple[str, str]], labels: npt.NDArray[np.bool_]) -> Floats:
+    """Languages weigh the same, sources within a language, right and wrong within a source."""
+    sources = Counter(language for language, _ in set(groups))
+    rows = list(zip(groups, labels.tolist(), strict=True))
+    counts = Counter(rows)
+    weights = np.array([1 / (sources[row[0][0]] * counts[row]) for row in rows])
+    return weights / float(weights.sum())
 
 
 def store(weights: FusionWeights, folder: Path) -> None:

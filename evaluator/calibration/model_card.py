@@ -63,6 +63,8 @@ def write_card(folder: Path) -> Path | None:
     options, training = made_by["options"], made_by["training"]
     is_shipped = folder.resolve() == WEIGHTS.resolve()
     values = {
+        "device": "a CPU",
+        "nowhere": 0.0,
         **config,
         **training,
         **options,
@@ -76,8 +78,9 @@ def write_card(folder: Path) -> Path | None:
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],
         "before": "".join(
-            f" Before that: {run['rows_seen']} rows in {run['minutes']} minutes."
-            for run in training.get("before", ())
+            f" Before that: {run['rows_seen']} rows in {run['minutes']} minutes"
+            f" on {run.get('device', training.get('device', 'a CPU'))}."
+            for run in reversed(training.get("before", ()))
         ),
         "learning_rate": f"{options['learning_rate']:g}",
         "shares": ", ".join(f"{task} {share:g}" for task, share in options["shares"].items()),
@@ -94,7 +97,7 @@ def write_card(folder: Path) -> Path | None:
     parts = [_filled(name, values) for name in ("head", "data", "training", "validation")]
     if (folder / FUSION_FILE).exists():
         weights = load_weights(folder)
-        parts.append(_filled("fusion", weights.model_dump()))
+        parts.append(_filled("fusion", _signed(weights.model_dump())))
     if (folder / THRESHOLDS_FILE).exists():
         parts.append(_thresholds(folder))
     if (folder / MEASURED_FILE).exists():
@@ -134,6 +137,13 @@ def _filled(section: str, values: Mapping[str, object]) -> str:
     return Template(SECTIONS[section]).substitute(values)
 
 
+def _signed(values: Mapping[str, float]) -> dict[str, str]:
+    """Fractions to three digits; the shift with its sign apart."""
+    rounded = {k: f"{v:.3g}" if isinstance(v, float) else str(v) for k, v in values.items()}
+    sign = "-" if values["shift"] < 0 else "+"
+    return rounded | {"shift": f"{sign} {abs(values['shift']):.3g}"}
+
+
 def _thresholds(folder: Path) -> str:
     stored = load_thresholds(folder)
     rows = ["| | " + " | ".join(name.replace("_", " ") for name in _FIGURES) + " |"]
@@ -148,7 +158,11 @@ def _thresholds(folder: Path) -> str:
         if name in stored.figures
     )
     limits = {name: f"{getattr(stored, name):.3f}" for name in ("upper", "lower", "strip_floor")}
-    pool = _filled("pool", asdict(stored.pool)) if stored.pool else "Each passage is graded alone."
+    pool = (
+        _filled("pool", _signed(asdict(stored.pool)))
+        if stored.pool
+        else "Each passage is graded alone."
+    )
     values = {
         "source": source, "aims": "".join(aims), "questions": stored.questions, "pool": pool,
     }  # fmt: skip

@@ -4,9 +4,9 @@ The action of a question follows from its best passage's score: Correct at or ab
 Incorrect below lower, else Ambiguous (CRAG 4.3). Both languages share the pair that costs least.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +41,13 @@ _SHARES = (
 class GradedQuestions:
     """Of one language: best passage score, and whether a passage answers, of each question.
 
-    Of strips the same: the score of each, and whether it answers.
+    Of strips the same: the score of each, and whether it answers. `weights` (mean 1) let all
+    sources of a language count the same.
     """
 
     best: Floats
     answered: Bools
+    weights: Floats = field(default_factory=lambda: np.ones(1))
 
 
 Outcomes = Mapping[str, GradedQuestions]
@@ -147,11 +149,13 @@ def _scored(
     pairs = [(q.question, text) for q in questions for text in (*q.strips, *q.other_strips)]
     scores = iter(score(pairs))
     best: dict[str, _Rows] = defaultdict(list)
+    sources: dict[str, list[str]] = defaultdict(list)
     passages: dict[str, _Rows] = defaultdict(list)
     strips: dict[str, _Rows] = defaultdict(list)
     for q in questions:
         rows = list(zip(grade(q), q.labels, strict=True))
         best[q.language].append((max(score for score, _ in rows), q.answered))
+        sources[q.language].append(q.source)
         passages[q.language] += rows
         strips[q.language] += [(next(scores), True) for _ in q.strips]
         strips[q.language] += [(next(scores), False) for _ in q.other_strips]
@@ -159,15 +163,23 @@ def _scored(
         # Without strips the passages stand for them: a short passage is one strip.
         if not any(answers for _, answers in strips[language]):
             strips[language] = rows
-    return _in_columns(best), _in_columns(strips)
+    return _in_columns(best, sources), _in_columns(strips, {})
 
 
-def _in_columns(rows_of: Mapping[str, _Rows]) -> Outcomes:
+def _in_columns(rows_of: Mapping[str, _Rows], sources: Mapping[str, Sequence[str]]) -> Outcomes:
     outcomes = {}
     for language, rows in rows_of.items():
         scores, flags = zip(*rows, strict=True)
-        outcomes[language] = GradedQuestions(np.array(scores, dtype=float), np.array(flags))
+        weights = _evened(sources.get(language, [""] * len(rows)))
+        outcomes[language] = GradedQuestions(
+            np.array(scores, dtype=float), np.array(flags), weights
+        )
     return outcomes
+
+
+def _evened(sources: Sequence[str]) -> Floats:
+    counts = Counter(sources)
+    return np.array([len(sources) / (counts[source] * len(counts)) for source in sources])
 
 
 def strip_floor(strips: Outcomes, recall: float) -> float:
@@ -250,7 +262,8 @@ def sweep(
     shape = (1 if weights is None else len(next(iter(weights.values()))), cuts.size)
     above, below = np.zeros(shape), np.zeros(shape)  # cost of upper, cost of lower
     for language, graded in outcomes.items():
-        counted = np.ones((1, graded.best.size)) if weights is None else weights[language]
+        even = np.broadcast_to(graded.weights, (1, graded.best.size))
+        counted = even if weights is None else weights[language]
         of_upper, of_lower = _costs_of_cuts(graded, cuts, counted, aims)
         above += of_upper
         below += of_lower
@@ -284,10 +297,11 @@ def _costs_of_cuts(
 
 def _summary(outcomes: Outcomes, upper: float, lower: float, aims: Aims) -> dict[str, float]:
     """Mean accuracy: its 95 % bootstrap interval, and on the questions a draw left out, at that
-    draw's own optimum (somewhat worse than the mean that `choose` takes); then the aims."""
+    draw's own optimum (somewhat worse than the mean that `choose` takes; each question counts
+    once); then the aims."""
     weights = _drawn(outcomes, aims.seed)
     by_language = [
-        weights[language] @ _right(graded, upper, lower) / graded.best.size
+        weights[language] @ _right(graded, upper, lower) / weights[language].sum(axis=1)
         for language, graded in outcomes.items()
     ]
     low, high = np.quantile(np.mean(by_language, axis=0), (0.025, 0.975))
@@ -321,7 +335,7 @@ def _drawn(outcomes: Outcomes, seed: int) -> dict[str, Floats]:
             if members.size:
                 even = np.full(members.size, 1 / members.size)
                 weights[:, members] = rng.multinomial(members.size, even, size=DRAWS)
-        drawn[language] = weights
+        drawn[language] = weights * graded.weights
     return drawn
 
 

@@ -23,7 +23,8 @@ _WHOLE, _FEEDBACK = "{question, passages, labels}", "{question, passage, label}"
 class LabelledQuestion:
     """A question, its passages as retrieved, and whether each answers it.
 
-    `strips` are one or two sentences that hold the answer, `other_strips` some that do not.
+    `strips` are one or two sentences that hold the answer, `other_strips` some that do not. Sources
+    count the same, however many questions each has.
     """
 
     question: str
@@ -31,6 +32,7 @@ class LabelledQuestion:
     labels: list[bool]
     strips: list[str] = field(default_factory=list)
     other_strips: list[str] = field(default_factory=list)
+    source: str = ""
 
     @property
     def language(self) -> str:
@@ -182,7 +184,9 @@ def _built(
     strips, beside = _strips(record.passage, record, rng)
     _, elsewhere = _strips(rng.choice(others), record, rng) if others else ([], [])
     other_strips = beside[:1] + elsewhere[:1]
-    return [LabelledQuestion(record.question, passages, labels, strips[:1], other_strips)]
+    return [
+        LabelledQuestion(record.question, passages, labels, strips[:1], other_strips, record.source)
+    ]
 
 
 def _gold(record: Record, near: Sequence[str]) -> list[str]:

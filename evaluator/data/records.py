@@ -58,6 +58,9 @@ class JudgementRow:
     group: str
 
 
+USERS = ", users"
+"""Ends the source of questions in users' own words."""
+
 Key = Callable[[Record], str]
 """What a split of records may not divide."""
 _Item = TypeVar("_Item")
@@ -263,7 +266,7 @@ def _from_section(row: DataRow, source: str) -> list[Record]:
     if not row.raw.get("user_question"):
         return [entry]
     question, facts = row.text("user_question"), row.answers("facts")
-    return [entry, Record(f"{source}, users", language, question, facts, True, title, answer)]
+    return [entry, Record(f"{source}{USERS}", language, question, facts, True, title, answer)]
 
 
 def _from_critic(row: DataRow, source: str) -> list[Record]:

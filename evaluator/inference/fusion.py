@@ -24,7 +24,7 @@ from evaluator.inference.scorer import InputType, Scorer, Similarity, TextEmbedd
 from evaluator.model.checkpoint import CENTRE_FILE, FUSION_FILE, NEED_FILE
 from evaluator.schema import LABELS, Row, RowScore, Task, judged_as, score_of
 
-_FARTHEST = 9.0
+FARTHEST = 9.0
 KEPT_TEXTS, KEPT_QUESTIONS = 20_000, 500
 """Vectors of those met last, 15 MB at width 384: passages are met again, most questions never."""
 
@@ -35,16 +35,15 @@ class FusionWeights(BaseModel):
     evidence = T5 + similarity x (near - repetition x more) + doubt x min(T5, 0) x more, where T5 is
     its logit, within 9 of 0, near the cosine of question and text, and more what the cosine of the
     text and the question read as a text has above `free`. `calibrate` finds scale and shift; the
-    rest, of the shipped weights, was chosen on pairs of one answering and one misleading text, so
-    that the evidence misleads in no kind of them more often than the T5 does.
+    rest was chosen by hand on calibration questions.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    similarity: float = Field(default=17.2, ge=0)
-    repetition: float = Field(default=0.891, ge=0)
-    doubt: float = Field(default=4.04, ge=0)
-    free: float = 0.1316
+    similarity: float = Field(default=60.0, ge=0)
+    repetition: float = Field(default=0.5, ge=0)
+    doubt: float = Field(default=8.0, ge=0)
+    free: float = 0.13
     scale: float = Field(default=1.0, gt=0)
     shift: float = 0.0
     questions: int = Field(default=0, description="Questions that scale and shift were found on.")
@@ -52,7 +51,7 @@ class FusionWeights(BaseModel):
     def evidence(self, own: float, near: float, again: float) -> float:
         """The evidence that a text answers, from the T5's probability and e5's two cosines."""
         bounded = min(max(own, 1e-9), 1 - 1e-9)
-        logit = min(max(log(bounded / (1 - bounded)), -_FARTHEST), _FARTHEST)
+        logit = min(max(log(bounded / (1 - bounded)), -FARTHEST), FARTHEST)
         more = max(again - self.free, 0.0)
         nearness = self.similarity * (near - self.repetition * more)
         return logit + nearness + self.doubt * min(logit, 0.0) * more

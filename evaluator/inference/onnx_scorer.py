@@ -14,6 +14,7 @@ from safetensors import safe_open
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import HasIds, judgements, padded
 from evaluator.model.checkpoint import (
+    ARCHITECTURE,
     BLOCK,
     BYTES,
     LOOKED_UP,
@@ -26,7 +27,7 @@ from evaluator.model.checkpoint import (
     name_of,
     weights_digest,
 )
-from evaluator.model.tokenization import tokenizer_of
+from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
@@ -45,10 +46,15 @@ class OnnxScorer:
     def __init__(self, settings: EvaluatorSettings) -> None:
         folder = settings.weights
         config = check_folder(folder)
+        if (form := config.get("architecture", ARCHITECTURE)) != ARCHITECTURE:
+            raise WeightsError(
+                f"{folder} holds weights of the form {form}, and {ARCHITECTURE} alone is read: "
+                "train them anew with `selfcrag-evaluator train`."
+            )
         self.tasks = known_tasks(config)
         self.digest = weights_digest(folder)
-        self.name = name_of(str(config.get("architecture")), self.digest)
-        self._tokenizer = tokenizer_of(folder, config)
+        self.name = name_of(ARCHITECTURE, self.digest)
+        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._graph = Graph(folder / "model.onnx", _OUTPUTS, settings.threads, _REMEDY)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:

@@ -10,16 +10,15 @@ from transformers import AutoTokenizer, T5ForSequenceClassification
 
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import NO_NUMBER, NO_TEXT, Scorer, judgements, padded
-from evaluator.model import cross_t5, t5
+from evaluator.model import t5
 from evaluator.model.checkpoint import (
     ARCHITECTURE,
-    CROSS_ARCHITECTURE,
     check_folder,
     known_tasks,
     name_of,
     weights_digest,
 )
-from evaluator.model.tokenization import CHARS_PER_TOKEN, neutraliser, tokenizer_of
+from evaluator.model.tokenization import CHARS_PER_TOKEN, PairTokenizer, neutraliser
 from evaluator.schema import LABELS, Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
@@ -35,11 +34,10 @@ class TorchScorer:
         self.tasks = known_tasks(config)
         self.digest = weights_digest(folder)
         self.name = name_of(str(config.get("architecture")), self.digest)
-        self._tokenizer = tokenizer_of(folder, config)
+        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._device, precision = place(settings)
-        is_former = config.get("architecture") == CROSS_ARCHITECTURE
-        build: Any = cross_t5.built if is_former else t5.built
-        self.network = t5.load(folder, config, build).to(self._device, precision)
+        network: t5.EvaluatorModel = t5.load(folder, config)
+        self.network = network.to(self._device, precision)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._tokenizer.encode(task, pairs)
@@ -174,7 +172,7 @@ def place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
 def load(settings: EvaluatorSettings) -> Scorer:
     """The configured folder as a scorer, ours or the authors' form by its config."""
     config = check_folder(settings.weights)
-    if config.get("architecture") in (ARCHITECTURE, CROSS_ARCHITECTURE):
+    if config.get("architecture") == ARCHITECTURE:
         return TorchScorer(settings, config)
     if "T5ForSequenceClassification" in config.get("architectures", []):
         return AuthorsScorer(settings)

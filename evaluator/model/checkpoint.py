@@ -13,8 +13,6 @@ from evaluator.schema import TASKS, CalibratedThresholds, Task
 
 ARCHITECTURE = "selfcrag-t5-joint"
 """What config.json calls the checkpoints that `train` makes."""
-CROSS_ARCHITECTURE = "selfcrag-t5-cross"
-"""And those that it made formerly: they are served still."""
 E5_ARCHITECTURE = "selfcrag-e5"
 """And the embedders that `embedder` makes."""
 EMBEDDER_FILE = "embedder.onnx"

@@ -29,7 +29,6 @@ from evaluator.model.checkpoint import (
     ARCHITECTURE,
     BLOCK,
     BYTES,
-    CROSS_ARCHITECTURE,
     NIBBLES,
     SCALE,
     TENSORS_FILE,
@@ -47,7 +46,10 @@ _SMALL = 16_384  # matrices of fewer values stay float16
 
 @dataclass
 class ModelConfig:
-    """Everything needed to rebuild the model; `made_by` is the story of its making."""
+    """Everything needed to rebuild the model; `made_by` is the story of its making.
+
+    An answer has to be likelier than none by `nowhere`, in log-odds of its first and last token.
+    """
 
     vocab_size: int
     d_model: int = 384
@@ -56,6 +58,7 @@ class ModelConfig:
     layers: int = 12
     decoder_layers: int = 1
     max_length: int = 512
+    nowhere: float = 0.0
     tasks: list[str] = field(default_factory=lambda: list(TASKS))
     architecture: str = ARCHITECTURE
     made_by: dict[str, Any] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class EvaluatorModel(nn.Module):
         is_first = torch.arange(ids.shape[1], device=ids.device) == 0
         can_answer = (second & ~prefix) | is_first
         spans = self.span(states).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
+        spans = spans + is_first.unsqueeze(1) * self.config.nowhere / 2
         return self.head(decoded).float(), spans
 
 
@@ -191,12 +195,7 @@ def built_encoder(config: dict[str, Any]) -> TextEncoder:
 
 
 def built(config: dict[str, Any]) -> EvaluatorModel:
-    """A new network; TypeError for fields that it has not, WeightsError for the former form."""
-    if config.get("architecture") == CROSS_ARCHITECTURE:
-        raise WeightsError(
-            "This evaluator is of the former form, which is served but neither exported nor "
-            "trained further: train a new one with `selfcrag-evaluator train --init e5`."
-        )
+    """A new network; TypeError for fields that it has not."""
     return EvaluatorModel(ModelConfig(**config))
 
 

@@ -2,21 +2,21 @@
 
 Rows are `[task] query: question [SEP] [task] passage: passage </s>`: the encoder was pretrained
 with these prefixes, and the task's token stands where it began its texts. Support, where the
-passage must cover the answer, has the question as a third text.
+passage must cover the answer, has the question as a third text. In rows of pairs the word `query`
+is one unknown piece, as every evaluator so far was trained; a text alone has the prefix in full.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from opencc import OpenCC
 from tokenizers import Encoding, Tokenizer
 
 from evaluator.errors import WeightsError
-from evaluator.model.checkpoint import CROSS_ARCHITECTURE
 from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row, Task, judged_as
 
 PAD, END, UNKNOWN, SEPARATOR = range(4)
@@ -54,6 +54,7 @@ class PairTokenizer:
             [tokenizer.token_to_id(piece) or UNKNOWN for piece in (f"▁{name}", ":")]
             for name in ("query", "passage")
         )
+        self._query_alone: list[int] = tokenizer.encode("query:", add_special_tokens=False).ids
 
     @classmethod
     def from_folder(cls, folder: Path, max_length: int) -> Self:
@@ -79,7 +80,7 @@ class PairTokenizer:
 
         `[task] query: question </s>` or `[task] passage: passage </s>`.
         """
-        prefix = self._query if are_questions else self._passage
+        prefix = self._query_alone if are_questions else self._passage
         start = (SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]"), *prefix)
         room = self._max_length - len(start) - 1
         return [Row((*start, *read.ids[:room], END)) for read in self._encoded(texts)]
@@ -151,19 +152,3 @@ def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
         return broken(folded) if spelt.search(folded) else as_written
 
     return neutral
-
-
-class CrossTokenizer(PairTokenizer):
-    """Rows of the former T5: no prefixes, WordPiece."""
-
-    def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
-        super().__init__(tokenizer, max_length)
-        self._query = self._passage = []
-
-
-def tokenizer_of(folder: Path, config: Mapping[str, Any]) -> PairTokenizer:
-    """The folder's tokenizer, of the kind that its architecture reads."""
-    is_former = config.get("architecture") == CROSS_ARCHITECTURE
-    return (CrossTokenizer if is_former else PairTokenizer).from_folder(
-        folder, int(config["max_length"])
-    )

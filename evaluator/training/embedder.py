@@ -53,8 +53,8 @@ from evaluator.training.pretrained_encoder import (
 CENTRED_ON = 100
 """Passages a language, from all sources in turn."""
 VOCABULARY = 48_000
-NEED_C, NEED_WEIGHT = 0.3, 1.5
-"""Inverse regularisation, and the weight of a question that needs retrieval."""
+NEED_C, NEED_WEIGHTS = 3.0, {"en": 1.5, "zh": 3.0}
+"""Inverse regularisation, and the weight of a question that needs retrieval, by its language."""
 _SIZES = ("d_model", "heads", "layers", "d_ff", "vocab_size", "max_length")
 
 
@@ -99,9 +99,12 @@ def write_need(folder: Path, seed: int) -> None:
     """
     rows = [row for row in needs(seed=seed) if row.group == "train"]
     vectors, _ = OnnxEmbedder(folder, read_settings()).embed([row.first for row in rows], "query")
-    labels = [row.label == LABELS["retrieval"][0] for row in rows]
-    fitted = LogisticRegression(C=NEED_C, class_weight={True: NEED_WEIGHT, False: 1.0})
-    fitted.fit(vectors, labels)
+    needed = [row.label == LABELS["retrieval"][0] for row in rows]
+    weights = [
+        NEED_WEIGHTS[row.language] if is_needed else 1.0
+        for row, is_needed in zip(rows, needed, strict=True)
+    ]
+    fitted = LogisticRegression(C=NEED_C, max_iter=300).fit(vectors, needed, weights)
     layer = np.append(fitted.coef_[0], fitted.intercept_).astype(np.float32)
     np.save(folder / NEED_FILE, layer)
 

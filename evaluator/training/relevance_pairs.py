@@ -30,7 +30,10 @@ HEADING_SHARE = 0.3
 """Of the questions: those whose passages stand under a heading, a question they answer or its
 words, as in manuals and FAQs."""
 RANDOM_SHARE = 0.3
-TWINS = 2
+TWINS = 4
+SEARCHED_SHARE, PARSED_SHARE = 0.3, 0.18
+"""Of English questions: those as typed into a search engine, and those with a parsed passage."""
+_SIGNS = re.compile(r"\s*([,;:()\[\]!?\"–—]|(?<!\d)[.](?=\s|$)|'s\b)\s*")
 MANUAL_SHARE = 0.08
 """Questions about made entries of manuals, for each question of the data."""
 
@@ -288,10 +291,27 @@ def pairs_of(records: Sequence[Record], seed: int, *, varied: bool = False) -> l
             pairs += [replace(pair, group=pair.group + first) for pair in mine]
     if not varied:
         return pairs
-    return [
-        replace(pair, question=as_typed(pair.question, random.Random(f"{seed} {pair.group}")))
-        for pair in pairs
-    ]
+    return [_varied(pair, random.Random(f"{seed} {pair.group}")) for pair in pairs]
+
+
+def _varied(pair: Pair, rng: random.Random) -> Pair:
+    """The pair with its question as somebody may type it; the same for a question's pairs.
+
+    Of some English ones the passage has blanks around its signs, as parsed corpora have.
+    """
+    draw, question = rng.random(), as_typed(pair.question, rng)
+    if pair.language != "en" or draw >= SEARCHED_SHARE:
+        return replace(pair, question=question)
+    pair = replace(pair, question=pair.question.lower().rstrip("?. "))
+    if draw >= PARSED_SHARE:
+        return pair
+    title, mark, text = pair.passage.rpartition(TITLE_MARK)
+    answer = pair.answer and _apart(pair.answer)
+    return replace(pair, passage=f"{title}{mark}{_apart(text)}", answer=answer)
+
+
+def _apart(text: str) -> str:
+    return " ".join(_SIGNS.sub(r" \1 ", text).split(" ")).strip()
 
 
 def as_typed(question: str, rng: random.Random) -> str:

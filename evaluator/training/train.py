@@ -12,6 +12,7 @@ import json
 import math
 import pickle
 import random
+import shutil
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,16 +32,18 @@ from torch import Tensor, nn
 
 from evaluator.data import records
 from evaluator.data.calibration_questions import build_questions
-from evaluator.data.records import HELD_BACK_PERCENT, JudgementRow, Key, Record
+from evaluator.data.records import HELD_BACK_PERCENT, USERS, JudgementRow, Key, Record
 from evaluator.data.synthetic.build import CONSTRUCTED, constructed
 from evaluator.data.synthetic.retrieval import needs
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.inference.scorer import HasIds, RowT, best_span, padded
+from evaluator.inference.fusion import FARTHEST, FusionWeights, load_weights
+from evaluator.inference.scorer import HasIds, RowT, Similarity, best_span, load_similarity, padded
 from evaluator.model import t5
-from evaluator.model.checkpoint import check_folder
+from evaluator.model.checkpoint import ENCODER_FOLDER, FUSION_FILE, check_folder
 from evaluator.model.t5 import PREFIX, EvaluatorModel, ModelConfig, autocast
 from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, PairTokenizer
 from evaluator.schema import ANSWER_MARK, LABELS, TASKS, UTILITY_WEIGHTS, Row, Task
+from evaluator.settings import EvaluatorSettings
 from evaluator.training.pretrained_encoder import (
     cut_tokenizer,
     everyday_words,
@@ -54,9 +57,16 @@ from evaluator.training.temperature import temper
 CHECKPOINT = "run.ckpt"
 LOG_EVERY = 50  # steps
 MAX_DIFFERENCES = 5
+EMPHASIZED = ("answer removed", "negated", "roles exchanged")
+"""Twins that are hardest to tell: drawn half as often again."""
+LABELLED_SHARE = 0.18
+"""Of support and utility: rows whose data set labels them. They are many, and of few forms."""
 NATURAL = ("positive", "words", "same article", "same passage", "random", "neighbour")
 """Kinds of pairs that are as people wrote them."""
 QUESTIONS = 400  # of the held-back records, for the temperature
+USERS_POSITIVE = 5.0
+"""How much a passage that answers a user's question counts: their negatives are neighbours that
+nearly answer, and one threshold has to serve them and encyclopaedic questions."""
 MIN_RATE = 0.02  # of the full learning rate, at the end
 MAX_GRADIENT = 1.0  # norm; longer ones are clipped
 UNKNOWN_PLACE = -100  # of an answer that is somewhere in the passage: cross-entropy passes it over
@@ -72,7 +82,7 @@ Part = Literal["relevance", "support", "utility", "evidence", "need"]
 """What rows are drawn by: the tasks, and retrieval's rows with evidence at hand and without."""
 
 SHARES: dict[Part, float] = {
-    "relevance": 0.3, "support": 0.34, "utility": 0.2, "evidence": 0.04, "need": 0.12,
+    "relevance": 0.46, "support": 0.34, "utility": 0.16, "evidence": 0.03, "need": 0.01,
 }  # fmt: skip
 
 
@@ -90,17 +100,17 @@ class TrainOptions:
     frozen_layers: int = 0  # lowest ones of the encoder; with any, its embeddings, too
     learning_rate: float = 5e-5
     new_rate: float = 5e-4  # of the parts that begin as nothing
-    dropout: float = 0.0
+    dropout: float = 0.1
     batch_tokens: int = 4096  # padded
     train_length: int = 384
-    group: int = 4  # rows of one question at most, the answering one among them
+    group: int = 6  # rows of one question at most, the answering one among them
     span_weight: float = 0.5
     left_out: tuple[str, ...] = ()
     """Sources that choose the best checkpoint and are trained on in no way."""
     languages: tuple[str, ...] = ("en", "zh")
     shares: dict[Part, float] = field(default_factory=lambda: dict(SHARES))
     held_back_percent: int = HELD_BACK_PERCENT
-    judgements: int = 10_000
+    judgements: int = 50_000
     warmup_steps: int = 100
     check_every: int = 400
 
@@ -120,6 +130,8 @@ class Example:
     kind: str
     start: int = UNKNOWN_PLACE
     end: int = UNKNOWN_PLACE
+    cosines: tuple[float, float] | None = None
+    """As fusion reads the pair; None where the T5 is taught to read alone."""
 
 
 Group = tuple[Example, ...]
@@ -141,7 +153,8 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     before = earlier_runs(network.config.made_by)
     network.config.tasks = taught_tasks(judged)
     rows = PairTokenizer(tokenizer, options.train_length)
-    relevance = of_pairs(pairs_of(known, options.seed, varied=True), rows)
+    fusion = Fusion.beside(options.init)
+    relevance = of_pairs(pairs_of(known, options.seed, varied=True), rows, fusion)
     if not relevance:
         raise DataError(f"{data} gives no pairs for training.")
     others = of_judgements(judged, rows)
@@ -153,9 +166,12 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     )
     check = sampled(check, 2)
     del relevance, others, judged, judged_held  # gigabytes, and training is long
-    learner = Evaluating(network, sampled(check, 1), options)
+    is_fused = any(row.cosines for group in taught for row in group)
+    weights = fusion.weights if fusion and is_fused else None
+    learner = Evaluating(network, sampled(check, 1), options, weights)
     story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
-    story["temperature"] = temper(network, rows, build_questions(held, options.seed, QUESTIONS))
+    if not is_fused:  # else it was taught beside the cosines as they are weighed now
+        story["temperature"] = temper(network, rows, build_questions(held, options.seed, QUESTIONS))
 
     kinds = Counter(f"{row.task}: {row.kind}" for group in taught for row in group)
     figures = validation(network, check)
@@ -169,7 +185,15 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
         (out / stale).unlink(missing_ok=True)  # it belonged to other weights
     t5.save(network, out)
     tokenizer.save(str(out / "tokenizer.json"))
+    carry_encoder(Path(options.init), out)
     log(f"validation: {summary(figures)}; weights written to {out}")
+
+
+def carry_encoder(init: Path, out: Path) -> None:
+    """Copy what relevance is fused with, if the evaluator that training began with has it."""
+    if (init / FUSION_FILE).is_file() and init.resolve() != out.resolve():
+        shutil.copy(init / FUSION_FILE, out)
+        shutil.copytree(init / ENCODER_FOLDER, out / ENCODER_FOLDER, dirs_exist_ok=True)
 
 
 # Data
@@ -232,8 +256,36 @@ def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
     return [task for task in TASKS if task == "relevance" or counts[task] > 1]
 
 
-def of_pairs(pairs: Sequence[Pair], tokenizer: PairTokenizer) -> list[Group]:
+@dataclass(frozen=True)
+class Fusion:
+    """What users' questions are learnt with: relevance as it will be served, not the T5's alone.
+
+    A question in a user's own words lies farther from its manual than a heading does, and the T5
+    has to make up for that where the encoder falls short.
+    """
+
+    weights: FusionWeights
+    similarity: Similarity
+
+    @classmethod
+    def beside(cls, init: str) -> "Fusion | None":
+        """Of the evaluator that training begins with; None for a network that begins anew."""
+        folder = Path(init)
+        if not (folder / FUSION_FILE).is_file():
+            return None
+        return cls(load_weights(folder), load_similarity(EvaluatorSettings(weights=folder)))
+
+    def cosines(self, pairs: Sequence[Pair]) -> dict[tuple[str, str], tuple[float, float]]:
+        """Of users' pairs, by question and passage."""
+        texts = list({(pair.question, pair.passage) for pair in pairs if USERS in pair.source})
+        return dict(zip(texts, self.similarity.of(texts), strict=True)) if texts else {}
+
+
+def of_pairs(
+    pairs: Sequence[Pair], tokenizer: PairTokenizer, fusion: Fusion | None = None
+) -> list[Group]:
     """Each question's pairs that can be encoded, the answering one first."""
+    cosines = fusion.cosines(pairs) if fusion else {}
     rows = tokenizer.encode("answer", [(pair.question, pair.passage) for pair in pairs])
     groups: list[Group] = []
     together = zip(pairs, rows, strict=True)
@@ -245,7 +297,9 @@ def of_pairs(pairs: Sequence[Pair], tokenizer: PairTokenizer) -> list[Group]:
                 cut_off = cut_off or bool(pair.answer and place[0] == UNKNOWN_PLACE)
                 label = int(not pair.relevant)
                 about = (pair.language, pair.source, pair.kind)
-                made.append(Example(row.ids, "relevance", label, *about, *place))
+                is_users = USERS in pair.source
+                near = cosines.get((pair.question, pair.passage)) if is_users else None
+                made.append(Example(row.ids, "relevance", label, *about, *place, near))
         if made and not cut_off:  # an answer beyond the row's end would be learnt as no answer
             groups.append(tuple(sorted(made, key=attrgetter("label"))))
     return groups
@@ -299,13 +353,17 @@ def mixed(
     """An epoch: as many questions as there are, with some of their rows, and other parts' rows."""
     rng = random.Random(options.seed)
     drawn = evened(questions, len(questions), rng)
-    chosen = [_some(group, options.group, rng) for group in drawn]
-    parts: dict[Part, list[Group]] = defaultdict(list)
+    counts = Counter(row.kind for group in questions for row in group)
+    chosen = [_some(group, options.group, counts, rng) for group in drawn]
+    parts: dict[tuple[Part, bool], list[Group]] = defaultdict(list)
     for group in judged:
-        parts[part_of(group[0])].append(group)
+        part, is_labelled = part_of(group[0]), group[0].kind.startswith("natural")
+        parts[part, is_labelled and part in ("support", "utility")].append(group)
     rows = sum(map(len, chosen)) / options.shares["relevance"]
-    for part, groups in parts.items():
+    for (part, is_labelled), groups in parts.items():
         share = rows * options.shares[part]
+        if (part, not is_labelled) in parts:
+            share *= LABELLED_SHARE if is_labelled else 1 - LABELLED_SHARE
         drawn = evened(groups, round(share), rng)
         rows_each = sum(map(len, drawn)) / max(1, len(drawn))
         chosen += rng.sample(drawn, min(len(drawn), round(share / rows_each))) if drawn else []
@@ -320,14 +378,16 @@ def part_of(row: Example) -> Part:
     return "need" if is_need else "evidence"
 
 
-def _some(group: Group, most: int, rng: random.Random) -> Group:
-    """The answering row, a made twin of it if there is one, and others drawn until `most`."""
-    first, rest = group[:1], list(group[1:])
-    twins = [row for row in rest if row.kind not in NATURAL]
-    if twins and len(rest) >= most:
-        first += (rng.choice(twins),)
-        rest.remove(first[1])
-    return first + tuple(rng.sample(rest, min(most - len(first), len(rest))))
+def _some(group: Group, most: int, counts: Mapping[str, int], rng: random.Random) -> Group:
+    """The answering row, two made twins of it if there are, rare kinds more often, and others."""
+    chosen, rest = list(group[:1]), list(group[1:])
+    for _ in range(2):
+        twins = [row for row in rest if row.kind not in NATURAL]
+        if twins and len(chosen) + len(rest) > most:
+            weights = [(1 + (t.kind in EMPHASIZED) / 2) / counts[t.kind] ** 0.5 for t in twins]
+            chosen += rng.choices(twins, weights)
+            rest.remove(chosen[-1])
+    return (*chosen, *rng.sample(rest, min(most - len(chosen), len(rest))))
 
 
 def evened(
@@ -369,6 +429,7 @@ def beginning(
     if options.init not in ("e5", "none"):
         folder = Path(options.init)
         network: EvaluatorModel = t5.load(folder, check_folder(folder), t5.built)
+        network.config.nowhere = 0.0  # else the loss would learn around it
         return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
     source = read_source(source_path())
     texts = sorted({text for record in known for text in (record.passage, record.question)})
@@ -406,6 +467,7 @@ class Evaluating:
     network: EvaluatorModel
     check: Sequence[Example]
     options: TrainOptions
+    fusion: FusionWeights | None = None
 
     def __post_init__(self) -> None:
         self.network.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -441,10 +503,29 @@ class Evaluating:
         own = torch.zeros(len(rows), len(REFLECTION_TOKENS), dtype=torch.bool)
         for number, row in enumerate(rows):
             own[number, places(row.task)] = True
-        logits = logits.float().masked_fill(~own.to(device), -1e9)
+        logits = self._fused(rows, logits.float()).masked_fill(~own.to(device), -1e9)
         right = torch.tensor([places(row.task).start + row.label for row in rows], device=device)
-        judged = nn.functional.cross_entropy(logits, right)
+        counted = [USERS_POSITIVE if row.cosines and not row.label else 1.0 for row in rows]
+        each = nn.functional.cross_entropy(logits, right, reduction="none")
+        judged = (each * torch.tensor(counted, device=device)).mean()
         return judged + self._listwise(batch, logits) + self._spans(rows, spans)
+
+    def _fused(self, rows: Sequence[Example], logits: Tensor) -> Tensor:
+        """The logits, relevance fused as it is served where a row has its cosines."""
+        mine = [number for number, row in enumerate(rows) if row.cosines]
+        if not mine or self.fusion is None:
+            return logits
+        relevant, irrelevant = map(REFLECTION_TOKENS.index, LABELS["relevance"])
+        near, again = torch.tensor([rows[n].cosines for n in mine], device=logits.device).T
+        margins = (logits[mine, relevant] - logits[mine, irrelevant]).clamp(-FARTHEST, FARTHEST)
+        weights = self.fusion
+        more = (again - weights.free).clamp(min=0)
+        evidence = margins + weights.similarity * (near - weights.repetition * more)
+        evidence = evidence + weights.doubt * margins.clamp(max=0) * more
+        fused = logits.clone()
+        fused[mine, relevant] = weights.scale * evidence + weights.shift
+        fused[mine, irrelevant] = 0.0
+        return fused
 
     def _read(self, rows: Sequence[Example]) -> tuple[Tensor, Tensor]:
         """The network's logits of the rows, on a CPU by parts of like length: padding costs time.

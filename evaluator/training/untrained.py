@@ -10,13 +10,12 @@ from torch import Tensor
 
 from evaluator.inference.scorer import padded
 from evaluator.model.t5 import autocast
-from evaluator.model.tokenization import END, SEPARATOR, SPECIAL_TOKENS, PairTokenizer
+from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row
 from evaluator.training.pretrained_encoder import untrained
 
 MAX_TOKENS = 512
 _BATCH = 16
-_BEGIN = SPECIAL_TOKENS.index("[task:relevance]")  # filled with the source's <s>
 Ids = tuple[int, ...]
 
 
@@ -33,14 +32,21 @@ class UntrainedEncoder:
 
     def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The cosine of each pair's texts; -1 for a pair that cannot be read."""
-        rows = self._tokenizer.encode("relevance", pairs)
-        known = [_texts(row.ids) for row in rows if isinstance(row, Row)]
+        sides = [
+            self._tokenizer.encode_alone([pair[side] for pair in pairs], are_questions=side == 0)
+            for side in (0, 1)
+        ]
+        known = [(first.ids, second.ids) for first, second in zip(*sides, strict=True)]
         places = {
             text: place for place, text in enumerate(dict.fromkeys(chain.from_iterable(known)))
         }
         vectors = self._vectors(list(places)).cpu() if places else torch.empty(0)
-        values = iter([float(vectors[places[a]] @ vectors[places[b]]) for a, b in known])
-        return [next(values) if isinstance(row, Row) else -1.0 for row in rows]
+        return [
+            float(vectors[places[first]] @ vectors[places[second]])
+            if all(map(str.strip, pair))
+            else -1.0
+            for pair, (first, second) in zip(pairs, known, strict=True)
+        ]
 
     @torch.no_grad()
     def _vectors(self, texts: Sequence[Ids]) -> Tensor:
@@ -63,9 +69,3 @@ whole_encoder = cache(UntrainedEncoder)  # with its whole vocabulary, read once
 def cosines(pairs: Sequence[tuple[str, str]]) -> list[float]:
     """The cosine of each pair's texts by the encoder with its whole vocabulary, untrained."""
     return whole_encoder().cosines(pairs)
-
-
-def _texts(row: Ids) -> tuple[Ids, Ids]:
-    """A row's two texts, each as the encoder was pretrained to read it alone."""
-    cut = row.index(SEPARATOR)
-    return (_BEGIN, *row[1:cut], END), (_BEGIN, *row[cut + 2 : -1], END)

@@ -122,12 +122,12 @@ def request_of(
     """The run's question with this knowledge, and how much of it may be quoted.
 
     Where no graded passage stands behind a strip (`rag`, the web alone), nothing but its own score
-    speaks for it: it must answer likelier than not.
+    speaks for it: it must reach `upper`, or what answers likelier than not where that is lower.
     """
     floor = answering_floor(plan)
     graded = [passage for passage in state.get("documents", []) if passage.relevance is not None]
     if not graded or not uses_documents(state.get("action")):
-        floor = max(floor, LIKELIER_THAN_NOT)
+        floor = max(floor, min(plan.thresholds.upper, LIKELIER_THAN_NOT))
     return DraftRequest(
         question=effective_question(state),
         history=state.get("history", []),

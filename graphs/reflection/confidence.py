@@ -1,51 +1,82 @@
-"""Confidence: the probability that an answer is right, from how far its source stands out.
+"""Confidence: the probability that an answer is right, from the grade of the passage cited first.
 
-A score of relevance says little across questions, for one question is near to every text and
-another to none. What tells right answers from wrong ones is how far the cited passage stands above
-the others that were found for the same question (query performance prediction: WIG, Zhou and Croft
-2007; NQC, Shtok et al. 2012).
+A grade of relevance alone says little across questions, for one question is near to every text and
+another to none. It tells right answers from wrong ones together with how far it stands above the
+grades of the other passages that were found for the same question (query performance prediction:
+WIG, Zhou and Croft 2007; NQC, Shtok et al. 2012).
 """
 
 from collections.abc import Sequence
-from math import exp
+from math import exp, log
 from statistics import median
 
-from graphs.types import Citation, Strip
+from graphs.types import Citation, Passage, Strip
 
-SLOPE, SHIFT = 68.7, -0.76
-"""Logistic regression of right answers on the standing (benchmarks/confidence.md)."""
-SUPPORTED, PARTLY = 0.85, 0.4
-"""Least confidence of these verdicts."""
+STANDING, GRADE, SHIFT = 0.615, 0.393, -2.608
+"""Logistic regression of right answers on both readings (benchmarks/confidence.md)."""
+SUPPORTED, PARTLY = 0.7, 0.2
+"""Least confidence of these verdicts: from the first on nine in ten answers were right."""
 MIN_PASSAGES = 3
 """Among fewer passages nothing stands out."""
+_LEAST = 1e-6
 
 
 def confidence_of(
-    citations: Sequence[Citation], strips: Sequence[Strip], support: float | None
+    citations: Sequence[Citation],
+    passages: Sequence[Passage],
+    strips: Sequence[Strip],
+    support: float | None,
 ) -> float | None:
     """The probability (0 to 1) that the answer is right; None where nothing can tell it.
 
     `support` is that of the answer's sentences by their sources (0 to 1).
     """
-    standing = standing_of(citations, strips)
-    if support is None or standing is None:
+    readings = readings_of(citations, passages, strips)
+    if support is None or readings is None:
         return None
-    return round(support / (1 + exp(-(SLOPE * standing + SHIFT))), 4)
+    standing, grade = readings
+    return round(support / (1 + exp(-(STANDING * standing + GRADE * grade + SHIFT))), 4)
 
 
-def standing_of(citations: Sequence[Citation], strips: Sequence[Strip]) -> float | None:
-    """By how much the passage cited first is nearer to the question than the median passage.
+def readings_of(
+    citations: Sequence[Citation], passages: Sequence[Passage], strips: Sequence[Strip]
+) -> tuple[float, float] | None:
+    """How far the grade of the passage cited first stands above the median one, and that grade.
 
-    `strips` are all that were graded for the question; a passage is as similar to it as its best
-    strip. None where it has no similarity, or too few passages have.
+    Both in logits. `passages` and `strips` are all that were graded for the question. Pages of the
+    web, which have the grade of their best strip, are compared among each other, for passages are
+    graded in their pool and strips are not. None without an encoder, or with too few passages.
     """
-    passages = dict[str, float]()
-    for strip in strips:
-        if strip.similarity is not None:
-            best = passages.get(strip.document_id, strip.similarity)
-            passages[strip.document_id] = max(best, strip.similarity)
-    source = {strip.id: strip.document_id for strip in strips}
-    cited = source.get(citations[0].strip_id) if citations else None
-    if cited not in passages or len(passages) < MIN_PASSAGES:
+    sources = {strip.id: strip for strip in strips}
+    cited = sources.get(citations[0].strip_id) if citations else None
+    if cited is None:
         return None
-    return passages[cited] - median(passages.values())
+    grades = _pages(strips) if cited.origin == "web" else _graded(passages)
+    if cited.document_id not in grades or len(grades) < MIN_PASSAGES:
+        return None
+    grade = _logit(grades[cited.document_id])
+    return grade - median(map(_logit, grades.values())), grade
+
+
+def _graded(texts: Sequence[Passage | Strip]) -> dict[str, float]:
+    """Grades by id, of what an encoder has read, too."""
+    return {
+        one.id: one.relevance
+        for one in texts
+        if one.relevance is not None and one.similarity is not None
+    }
+
+
+def _pages(strips: Sequence[Strip]) -> dict[str, float]:
+    of_web = [strip for strip in strips if strip.origin == "web"]
+    grades, best = _graded(of_web), dict[str, float]()
+    for strip in of_web:
+        if (grade := grades.get(strip.id)) is not None:
+            best[strip.document_id] = max(best.get(strip.document_id, grade), grade)
+    return best
+
+
+def _logit(grade: float) -> float:
+    """Of the probability that a grade from -1 to 1 stands for."""
+    chance = min(max((grade + 1) / 2, _LEAST), 1 - _LEAST)
+    return log(chance / (1 - chance))

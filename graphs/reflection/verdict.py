@@ -39,7 +39,7 @@ def verdict_of(state: Answer) -> AnswerVerdict:
     # A critic leaves out headings alone; without one, what is no quotation was not checked.
     is_whole = judgement is not None or len(checked) == len(sentences)
     support = mean_of(checked) if is_whole else None
-    confidence = confidence_of(citations, strips, support)
+    confidence = confidence_of(citations, state.get("documents", []), strips, support)
     if confidence is None and judgement is None:
         return AnswerVerdict("not_judged", None, sentences, missing)
     return AnswerVerdict(

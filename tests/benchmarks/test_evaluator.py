@@ -50,7 +50,7 @@ def test_a_figure_falls_where_more_rows_are_lost_than_by_chance(now: str, fell: 
     assert (change.gained, change.lost) == (int(now[-1] == "9"), now[:19].count("0"))
 
 
-def test_a_lower_figure_whose_rows_are_not_known_counts_as_fallen() -> None:
+def test_a_figure_whose_rows_are_not_known_may_not_fall_at_all() -> None:
     before = _kept("9" * 20) | {"outcomes": {}}
     (change,) = changes(before, _kept("9" * 19 + "0"))
     assert change.fell

@@ -1,6 +1,7 @@
 """What is shipped holds together."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.model.checkpoint import load_thresholds
 from evaluator.schema import Row, RowScore
 from evaluator.settings import WEIGHTS, EvaluatorSettings
-from evaluator.training.onnx_export import export
 
 PAIRS = [
     ("How long is the river?", "The river is 212 kilometres long and flows north."),
@@ -35,13 +35,23 @@ def test_the_folder_is_small_and_tells_its_story() -> None:
     assert (WEIGHTS / "README.md").is_file()
 
 
-def test_shipped_onnx_gives_pytorchs_scores(shipped: Scorer) -> None:
+def test_weights_of_another_form_are_refused(tmp_path: Path) -> None:
+    for path in WEIGHTS.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    config = json.loads((WEIGHTS / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps(config | {"architecture": "older"}))
+    with pytest.raises(WeightsError, match="of the form older"):
+        load_scorer(EvaluatorSettings(weights=tmp_path), fused=False)
+
+
+def test_shipped_onnx_stays_close_to_pytorch(shipped: Scorer) -> None:
     pytorch = load_scorer(EvaluatorSettings(backend="torch", device="cpu"))
     rows = [row for row in shipped.encode("relevance", PAIRS) if isinstance(row, Row)]
     both = [scorer.forward("relevance", rows) for scorer in (shipped, pytorch)]
     left, right = ([r.score for r in found if isinstance(r, RowScore)] for found in both)
     assert len(left) == len(PAIRS)
-    assert np.allclose(left, right, atol=1e-5)
+    assert np.allclose(left, right, atol=0.08), "int8 activations move a score, but not far"
 
 
 @pytest.mark.parametrize(
@@ -81,8 +91,3 @@ def test_bf16_stays_close(shipped: Scorer, device: str) -> None:
     both = [scorer.forward("relevance", rows) for scorer in (shipped, load_scorer(settings))]
     left, right = ([r.score for r in found if isinstance(r, RowScore)] for found in both)
     assert np.allclose(left, right, atol=0.05)
-
-
-def test_weights_of_the_former_form_are_served_but_not_exported() -> None:
-    with pytest.raises(WeightsError, match="of the former form"):
-        export(WEIGHTS)

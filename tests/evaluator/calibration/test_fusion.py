@@ -96,17 +96,37 @@ def test_a_pair_is_read_once() -> None:
     assert reader.scored == [pair, other]
 
 
-def test_a_pool_tells_more_than_its_best_passage_alone() -> None:
-    rng, labelled = random.Random(2), []
+def pools(
+    seed: int, source: str = "", level: float = 0.0, noise: float = 0.02
+) -> list[LabelledQuestion]:
+    """Questions, half of them answered, that lie `level` near to any text."""
+    rng, labelled = random.Random(seed), []
     for number in range(400):
-        nearness = rng.gauss(0, 0.1)  # of this question to any text
+        nearness = rng.gauss(level, 0.1 - noise)  # of this question to any text
         labels = [rank == 0 and number % 2 == 0 for rank in range(6)]
-        nears = [nearness + 0.1 * label + rng.gauss(0, 0.02) for label in labels]
+        nears = [nearness + 0.1 * label + rng.gauss(0, noise) for label in labels]
         owns = [rng.gauss(0.4 * label, 0.2) for label in labels]
         passages = [f"{own:.4f} {near:.4f}" for own, near in zip(owns, nears, strict=True)]
-        labelled.append(LabelledQuestion(f"question {number}?", passages, labels))
+        question = LabelledQuestion(f"question {number}?", passages, labels, source=source)
+        labelled.append(question)
+    return labelled
+
+
+def test_a_source_of_another_level_does_not_bend_the_pool() -> None:
+    read, weights = readings(), FusionWeights(similarity=10.0)
+    one = pools(2, "one", noise=0.05)
+    alone = fit_pool(one, read, weights)
+    both = fit_pool([*one, *pools(3, "other", 0.2, noise=0.05)], read, weights)
+    assert alone
+    assert both
+    assert both.scale == pytest.approx(alone.scale, rel=0.2)
+    assert both.standing == pytest.approx(alone.standing, rel=0.2)
+
+
+def test_a_pool_tells_more_than_its_best_passage_alone() -> None:
+    labelled = pools(2)
     read = readings()
-    weights = fit(labelled, read, FusionWeights())
+    weights = fit(labelled, read, FusionWeights(similarity=20.0))
     assert weights
     pool = fit_pool(labelled, read, weights)
     assert pool

@@ -34,7 +34,7 @@ def test_the_card_tells_what_was_measured(folder: Path) -> None:
     path = write_card(folder)
     assert path is not None
     card = path.read_text(encoding="utf-8")
-    assert "the logistic of 0.5 x evidence + -1.25, found on 200 questions" in card
+    assert "the logistic of 0.5 x evidence - 1.25, found on 200 questions" in card
     assert "--minutes 3 --rows 10 --seed 7 --layers 12 --init none" in card
     assert "| relevance rivers | 0.750 | 12 |" in card
     assert "| unseen | 20 | 0.900 | 0.800 | - | 0.700 | 0.600 | - |" in card
@@ -43,7 +43,11 @@ def test_the_card_tells_what_was_measured(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "told", "untold"),
     [
-        ({"pool": {"scale": 0.8, "standing": 45.0, "shift": -1.9}}, ["45.0 x (near"], ["alone"]),
+        (
+            {"pool": {"scale": 0.8, "standing": 45.0, "shift": -1.9}},
+            ["0.8 x the logit", "45 x (near", "- 1.9."],
+            ["alone"],
+        ),
         (
             {"source": "questions"},
             ["graded alone", "calibrate --questions FILE"],

@@ -1,5 +1,6 @@
 """The network: which text a token belongs to, where answers stand, how it is stored."""
 
+import pytest
 import torch
 
 from evaluator.model.t5 import packed, sides_of, unpacked
@@ -25,6 +26,18 @@ def test_an_answer_stands_in_the_second_text_or_nowhere() -> None:
     possible = (spans[0, :, 0] > -1e8).nonzero().flatten().tolist()
     second = [i for i, side in enumerate(sides_of(ids)[0].tolist()) if side == 1]
     assert possible == [0, *second[3:-1]]  # not its task token and prefix, not the separator
+
+
+def test_a_span_must_be_likelier_than_none_by_a_margin() -> None:
+    network = tiny_network()
+    (row,) = PairTokenizer(tiny_tokenizer(), 96).encode("answer", [("what", "a long river")])
+    assert isinstance(row, Row)
+    ids = torch.tensor([row.ids])
+    margins = []
+    for network.config.nowhere in (0.0, 4.0):
+        _, spans = network(ids, torch.ones_like(ids))
+        margins.append(spans[0, 0].sum().item())
+    assert margins[1] - margins[0] == pytest.approx(4.0, abs=1e-3)
 
 
 def test_a_value_takes_a_byte_and_stays_near() -> None:

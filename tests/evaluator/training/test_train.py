@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,14 +14,16 @@ import torch
 from evaluator.data.records import JudgementRow, by_passage, division, read_folder, split
 from evaluator.data.synthetic.build import CONSTRUCTED
 from evaluator.errors import DataError
+from evaluator.inference.fusion import FusionWeights
 from evaluator.inference.scorer import best_span
-from evaluator.model.tokenization import SEPARATOR, PairTokenizer
+from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, PairTokenizer
 from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row
 from evaluator.training.relevance_pairs import Pair
 from evaluator.training.train import (
     UNKNOWN_PLACE,
     Evaluating,
     Example,
+    Fusion,
     Group,
     TrainOptions,
     evened,
@@ -131,6 +133,33 @@ def test_frozen_layers_and_embeddings_are_not_learnt() -> None:
     assert learnt.isdisjoint(map(id, frozen))
     assert learnt >= {id(one) for one in encoder.encoder.layer[1:].parameters()}
     assert id(network.head.weight) in learnt
+
+
+class Near:
+    """Cosines by the length of the passage."""
+
+    def of(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
+        return [(len(passage) / 50, 0.1 + len(passage) / 40) for _, passage in pairs]
+
+    def needs(self, questions: Sequence[str]) -> Sequence[float | None]:
+        return [None] * len(questions)
+
+
+def test_users_questions_are_learnt_as_fusion_serves_them() -> None:
+    weights = FusionWeights(similarity=20, repetition=0.5, doubt=8, scale=0.4, shift=-2)
+    tokenizer = PairTokenizer(tiny_tokenizer(), 48)
+    both = [*pairs(8, "made, users"), *pairs(8)]
+    rows = of_groups(of_pairs(both, tokenizer, Fusion(weights, Near())))
+    assert [row.cosines is None for row in rows] == 16 * [False] + 16 * [True]
+    learner = Evaluating(tiny_network(), [], OPTIONS, weights)
+    read = torch.randn(len(rows), len(REFLECTION_TOKENS), generator=torch.Generator())
+    fused = learner._fused(rows, read)
+    first, second = map(REFLECTION_TOKENS.index, LABELS["relevance"])
+    own, served = (torch.sigmoid(one[:, first] - one[:, second]) for one in (read, fused))
+    for row, alone, chance in zip(rows, own.tolist(), served.tolist(), strict=True):
+        expected = weights.chance(alone, *row.cosines) if row.cosines else alone
+        assert chance == pytest.approx(expected, abs=1e-5)
+    assert Fusion.beside("e5") is None
 
 
 def test_sources_left_out_choose_the_checkpoint() -> None:

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.generation.answer import answering_floor, cited
+from graphs.generation.answer import answering_floor, cited, request_of
+from graphs.options import Context
+from graphs.state import State
 from graphs.text.citations import citations_in
-from graphs.types import Bars, Plan, Strip, Thresholds
+from graphs.types import Action, Bars, Passage, Plan, Strip, Thresholds
 
 PASSAGE = Strip("p#0", "p", "text", "T", "a.md", "internal", (0, 0))
 
@@ -40,6 +42,17 @@ def test_a_strip_that_likely_answers_is_never_below_the_floor(
 ) -> None:
     plan = Plan(Thresholds(upper=0.55, lower=lower, strip_floor=strip_floor), Bars(0.4, 2.3), "en")
     assert answering_floor(plan) == floor
+
+
+@pytest.mark.parametrize(("upper", "floor"), [(-0.5, -0.5), (0.55, 0.0)])
+@pytest.mark.parametrize("action", [None, "incorrect"])
+def test_what_no_graded_passage_stands_behind_must_be_correct_alone(
+    upper: float, floor: float, action: Action | None
+) -> None:
+    plan = Plan(Thresholds(upper=upper, lower=-0.6, strip_floor=-0.9), Bars(0.4, 2.3), "en")
+    graded = [Passage("p", "", "", "", relevance=-0.8)] if action else []
+    state = State(question="How?", action=action, documents=graded)
+    assert request_of(state, [PASSAGE], plan, Context()).floor == floor
 
 
 PIECES = [
