@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint, Turn
 from app.llm.prompt_messages import prompt_messages
 from app.resilience.circuit_breaker import CircuitBreaker
+from graphs.text.repetition import LoopWatch
 
 Chunks = AsyncGenerator[ChatGenerationChunk]
 MAX_OUTPUT_TOKENS = 4096
@@ -34,7 +35,7 @@ class EndpointChat(ChatOpenAI):
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         has_text = has_ended = False
-        ask = super()._astream
+        ask, watch = super()._astream, LoopWatch()
 
         async def start() -> tuple[Chunks, ChatGenerationChunk | None]:
             chunks = cast("Chunks", ask(messages, *args, **kwargs))
@@ -46,8 +47,12 @@ class EndpointChat(ChatOpenAI):
                 while chunk is not None:
                     has_text = has_text or bool(chunk.text.strip())
                     has_ended = has_ended or _is_last(chunk)
+                    turn.hear(chunk.text)
                     _count(chunk.message, turn)
                     yield chunk
+                    if watch.is_looping(chunk.text):  # closing the stream stops the model
+                        yield turn.end_of_loop()
+                        return
                     # Around the one step, not the loop: the reader's own time between must not be
                     # hit.
                     async with turn.step():

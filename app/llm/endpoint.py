@@ -9,6 +9,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import openai
+from langchain_core.messages import AIMessageChunk
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGenerationChunk
 
 from app.observability import model_calls
 from app.observability.model_calls import ModelCall, PromptMessage
@@ -16,6 +19,7 @@ from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, elsewhere, is_outage
 from app.resilience.retry import Retries, RetryBudget, seconds_of
 from graphs.errors import AnswerInterrupted, GeneratorFailed, RequestRefused
+from graphs.text.repetition import REPETITION
 from graphs.types import Usage
 
 # What the client raises on replies that are no completions.
@@ -85,13 +89,14 @@ class Endpoint:
             call = ModelCall(
                 self._operation, self._model, address.hostname or "", address.port, prompt
             )
+            turn = Turn(self, limit, attempt, call)
             try:
                 with elsewhere():
-                    yield Turn(self, limit, attempt, call)
+                    yield turn
             except BaseException as error:
                 call.error = call.error or type(error).__name__
                 if isinstance(error, GeneratorFailed):
-                    error.usage = Usage(1, call.input_tokens or 0, call.output_tokens or 0)
+                    error.usage = Usage(1, call.input_tokens or 0, turn.output_tokens)
                 raise
             finally:
                 self._slots.release()
@@ -148,7 +153,28 @@ class Turn:
     ) -> None:
         self._endpoint, self._limit, self._attempt, self._call = endpoint, limit, attempt, call
         self._began = asyncio.get_running_loop().time()
-        self._has_replied = False
+        self._has_replied, self._pieces = False, 0
+
+    @property
+    def output_tokens(self) -> int:
+        """As the endpoint has told; before that the pieces that came, one a token at most."""
+        return self._call.output_tokens or self._pieces
+
+    def hear(self, piece: str) -> None:
+        """A piece of the reply has come."""
+        self._pieces += bool(piece)
+
+    def end_of_loop(self) -> ChatGenerationChunk:
+        """The end of a reply that is given up, for it repeats itself."""
+        tokens = self._call.input_tokens or 0, self.output_tokens
+        message = AIMessageChunk(
+            content="",
+            response_metadata={"finish_reason": REPETITION},
+            usage_metadata=UsageMetadata(
+                input_tokens=tokens[0], output_tokens=tokens[1], total_tokens=sum(tokens)
+            ),
+        )
+        return ChatGenerationChunk(message=message)
 
     async def begin(self, ask: Callable[[], Awaitable[A]]) -> A:
         """The first step, which may be retried: nothing was streamed yet.

@@ -23,6 +23,7 @@ from app.llm.endpoint import Endpoint
 from app.llm.prompt_messages import prompt_messages
 from app.observability.redaction import redact
 from graphs.errors import RequestRefused
+from graphs.text.repetition import LoopWatch
 
 Chunks = AsyncGenerator[AIMessageChunk]
 PLAIN_ONLY = "takes no response format and tells no log-probabilities"
@@ -82,6 +83,7 @@ class ProviderChat(BaseChatModel):
     ) -> AsyncIterator[ChatGenerationChunk]:
         self._check(kwargs)
         has_text, usage = False, cast("UsageMetadata | None", None)
+        watch = LoopWatch()
 
         async def start() -> tuple[Chunks, AIMessageChunk | None]:
             chunks = cast("Chunks", self.model.astream(messages, stop=stop))
@@ -93,10 +95,14 @@ class ProviderChat(BaseChatModel):
             async with aclosing(answer) as chunks:
                 while chunk is not None:
                     has_text = has_text or bool(chunk.text.strip())
+                    turn.hear(chunk.text)
                     if chunk.usage_metadata:  # providers tell it piece by piece
                         usage = add_usage(usage, chunk.usage_metadata)
                         turn.used(usage["input_tokens"], usage["output_tokens"])
                     yield ChatGenerationChunk(message=chunk)
+                    if watch.is_looping(chunk.text):
+                        yield turn.end_of_loop()
+                        return
                     async with turn.step():
                         with _as_openai():
                             chunk = await anext(chunks, None)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.generation.prompts import text_of, usage_of
+from graphs.text.repetition import REPETITION
 from graphs.types import Language, Usage
 from prompts import prompt
 
@@ -29,10 +30,13 @@ LOG_PROBABILITIES: Form = {"logprobs": True, "top_logprobs": 20, "temperature": 
 PLAIN: Form = {}
 
 
-CUT_OFF = (
-    "The language model's judgement was cut off at its limit of tokens; raise"
-    " SELFCRAG_MAX_OUTPUT_TOKENS or try a model that keeps to JSON."
-)
+CUT_OFF: Mapping[str, str] = {
+    "length": "The language model's judgement was cut off at its limit of tokens; raise"
+    " SELFCRAG_MAX_OUTPUT_TOKENS or try a model that keeps to JSON.",
+    REPETITION: "The language model repeated itself instead of judging;"
+    " try a model that keeps to JSON.",
+}
+"""By finish reasons: what was cut would be no better the second time."""
 NO_OBJECT = "there is no JSON object in it"
 
 REFUSED_FOR_S = 600.0
@@ -104,8 +108,10 @@ class StructuredChat(Generic[Verdict]):
     def _read(self, reply: AIMessage, usage: Usage) -> Verdict | str:
         """The verdict, or what is wrong with the reply. Raises CriticFailed where it was cut."""
         verdict = first_object(text_of(reply))
-        if verdict is None and reply.response_metadata.get("finish_reason") == "length":
-            raise CriticFailed(CUT_OFF, usage)
+        if verdict is None and (
+            why := CUT_OFF.get(str(reply.response_metadata.get("finish_reason")))
+        ):
+            raise CriticFailed(why, usage)
         if verdict is None:
             return NO_OBJECT
         try:

@@ -361,6 +361,27 @@ async def test_what_was_written_until_the_deadline_is_kept(
     await until_abandoned(openai_server)
 
 
+@pytest.mark.parametrize(
+    ("question", "says", "kept"),
+    [
+        ("What do ships need?", "Ships need a light [1]. It is red. ", "Ships need a light [1]."),
+        ("船需要什么？", "船需要灯塔[1]。灯是红的。", "船需要灯塔[1]。灯是红的。"),
+    ],
+)
+async def test_a_model_in_a_loop_is_stopped(
+    chat: EndpointChat, openai_server: OpenAIServer, question: str, says: str, kept: str
+) -> None:
+    openai_server.says, openai_server.token_delay_s, openai_server.token_chars = says * 500, 1e-3, 9
+    draft = await generate_answer(asked_about(question), fakes.services(chat=chat), NO_LISTENER)
+
+    assert draft.answer.startswith(kept)
+    assert len(draft.answer) <= len(says)
+    assert ["began to repeat itself" in entry.reason for entry in draft.degraded] == [True]
+    assert (draft.usage.llm_calls, draft.usage.input_tokens) == (1, 0)
+    assert draft.usage.output_tokens > 800 / 9  # counted here: the endpoint tells it at the end
+    await until_abandoned(openai_server)
+
+
 async def until_abandoned(server: OpenAIServer) -> None:
     """The server sees soon that nobody reads any more, and writes no more."""
     await asyncio.to_thread(wait_until, lambda: server.abandoned > 0, 2)
