@@ -7,7 +7,6 @@ import pytest
 from graphs.text.repetition import LoopWatch, before_repeats, ends_in_repeat
 
 DOCS = Path(__file__).parents[3] / "docs"
-LINES = "The lamp is red.\nIt is lit at dusk, and it is put out at dawn.\nA bell rings in fog.\n"
 LOOPS = {
     "a phrase": "The lamp is red. " + "It is lit at dusk, and it is put out at dawn. " * 99,
     "汉字": "灯是红的。" + "黄昏点灯，黎明熄灯。\n" * 200,
@@ -16,7 +15,6 @@ LOOPS = {
         f"Step {n}: open the valve, and wait until the pressure has fallen.\n" for n in range(99)
     ),
     "one that nests": "".join(f'{"  " * n}"lamp": {{\n' for n in range(80)),
-    "one with tags": "".join(f"<k-{n * 7919:06x}>\n{LINES}" for n in range(99)),
 }
 
 
