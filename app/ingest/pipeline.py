@@ -44,7 +44,12 @@ from app.retrieval.index import (
 )
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
-from graphs.generation.prompts import as_hypothetical_questions, hypothetical_messages, text_of
+from graphs.generation.prompts import (
+    MAX_QUESTION_CHARS,
+    as_hypothetical_questions,
+    hypothetical_messages,
+)
+from graphs.generation.replies import short_reply
 from graphs.options import DEFAULT_COLLECTION, Scope
 
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
@@ -428,13 +433,14 @@ class Questioner:
                 row["title"], row["text"], self._count, row["language"]
             )
             try:
-                reply = await self._chat.ainvoke(messages)
+                most = self._count * MAX_QUESTION_CHARS
+                text, _ = await short_reply(self._chat, messages, most)
             except GeneratorFailed as error:
                 self._failures += 1
                 self._reason = str(error)
                 log.warning("no hypothetical questions: %s", error)
             else:
                 self._failures = 0
-                return as_hypothetical_questions(text_of(reply), self._count)
+                return as_hypothetical_questions(text, self._count)
         self._without += 1
         return []

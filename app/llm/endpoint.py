@@ -9,8 +9,6 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import openai
-from langchain_core.messages import AIMessageChunk
-from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk
 
 from app.observability import model_calls
@@ -19,6 +17,7 @@ from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, elsewhere, is_outage
 from app.resilience.retry import Retries, RetryBudget, seconds_of
 from graphs.errors import AnswerInterrupted, GeneratorFailed, RequestRefused
+from graphs.generation.replies import given_up
 from graphs.text.repetition import REPETITION
 from graphs.types import Usage
 
@@ -166,14 +165,7 @@ class Turn:
 
     def end_of_loop(self) -> ChatGenerationChunk:
         """The end of a reply that is given up, for it repeats itself."""
-        tokens = self._call.input_tokens or 0, self.output_tokens
-        message = AIMessageChunk(
-            content="",
-            response_metadata={"finish_reason": REPETITION},
-            usage_metadata=UsageMetadata(
-                input_tokens=tokens[0], output_tokens=tokens[1], total_tokens=sum(tokens)
-            ),
-        )
+        message = given_up(REPETITION, self._call.input_tokens or 0, self.output_tokens)
         return ChatGenerationChunk(message=message)
 
     async def begin(self, ask: Callable[[], Awaitable[A]]) -> A:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -27,6 +27,7 @@ from graphs.text.sentences import sentences
 from graphs.types import Bars, Draft, Judgement, Usage
 from prompts import prompt
 
+MAX_WEAK = 30
 MAX_UNCOVERED, MAX_UNCOVERED_CHARS, MAX_CRITICISM_CHARS = 5, 200, 1500
 _NONE = "-"
 
@@ -37,13 +38,18 @@ OfFive = Annotated[
 ]
 
 
+def _at_most(count: int) -> Any:
+    """A bound for the endpoint's grammar alone: small models fill lists without an end."""
+    return Field(json_schema_extra={"maxItems": count})
+
+
 class DraftVerdict(BaseModel):
     """What is asked about a draft; findings stand before the grade that they explain."""
 
     relevance: YesNo
-    weak: list[int]
+    weak: Annotated[list[int], _at_most(MAX_WEAK)]
     support: OfThree
-    uncovered: list[str]
+    uncovered: Annotated[list[str], _at_most(MAX_UNCOVERED)]
     criticism: str = ""
     utility: OfFive
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.generation.prompts import text_of, usage_of
+from graphs.generation.replies import TOO_LONG, reply_within
 from graphs.text.repetition import REPETITION
 from graphs.types import Language, Usage
 from prompts import prompt
@@ -33,10 +34,13 @@ PLAIN: Form = {}
 CUT_OFF: Mapping[str, str] = {
     "length": "The language model's judgement was cut off at its limit of tokens; raise"
     " SELFCRAG_MAX_OUTPUT_TOKENS or try a model that keeps to JSON.",
+    TOO_LONG: "The language model's judgement had no end; try a model that keeps to JSON.",
     REPETITION: "The language model repeated itself instead of judging;"
     " try a model that keeps to JSON.",
 }
 """By finish reasons: what was cut would be no better the second time."""
+MAX_JUDGEMENT_CHARS = 6000
+"""Of chains of thought and of JSON alike; the longest that is used has half of it."""
 NO_OBJECT = "there is no JSON object in it"
 
 REFUSED_FOR_S = 600.0
@@ -56,7 +60,8 @@ class FallbackChat:
         begin = self._taken if time.monotonic() < self._refused_at + REFUSED_FOR_S else 0
         for place in range(begin, last + 1):
             try:
-                reply = await self._chat.ainvoke(list(messages), **self._forms[place])
+                form = self._forms[place]
+                reply = await reply_within(self._chat, messages, MAX_JUDGEMENT_CHARS, **form)
             except GeneratorFailed as error:
                 error.usage += refused
                 if place == last or not isinstance(error, RequestRefused):

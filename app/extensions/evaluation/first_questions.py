@@ -11,12 +11,13 @@ from app.extensions.evaluation.questions import EvaluationQuestion
 from app.retrieval.index import Index, StoredDocument
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import (
+    MAX_QUESTION_CHARS,
     as_hypothetical_questions,
     hypothetical_messages,
     question_about,
     question_what,
-    text_of,
 )
+from graphs.generation.replies import short_reply
 from graphs.options import Scope
 from graphs.text.language import language_of
 from graphs.text.sentences import sentences, word_count
@@ -76,10 +77,10 @@ async def _question(
     if chat is not None:
         messages = hypothetical_messages(title, text, 1, language)
         try:
-            reply = await chat.ainvoke(messages, stream=False)
+            reply, _ = await short_reply(chat, messages, MAX_QUESTION_CHARS)
         except GeneratorFailed:
             return "", []
-        return next(iter(as_hypothetical_questions(text_of(reply), 1)), ""), []
+        return next(iter(as_hypothetical_questions(reply, 1)), ""), []
     topic = chunk["heading"].rpartition(" > ")[2].strip() or title.strip()
     if not topic or topic.endswith(("?", "？")):
         return topic, []

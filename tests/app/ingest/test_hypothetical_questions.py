@@ -1,10 +1,11 @@
 """Hypothetical questions at ingest: found by them; a failing model costs nothing but them."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGenerationChunk
 
 from app.cli import ingest as command
 from app.errors import StartFailed
@@ -18,8 +19,9 @@ from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 class Failing(FakeListChatModel):
     """Fails from the first call on."""
 
-    async def ainvoke(self, *_: object, **__: object) -> AIMessage:
+    async def _astream(self, *_: object, **__: object) -> AsyncIterator[ChatGenerationChunk]:
         raise GeneratorFailed("the endpoint is away")
+        yield  # an async generator
 
 
 @pytest.fixture

@@ -112,7 +112,8 @@ class Versatile(FakeChat):
     async def _astream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        self.chunks = list(self.said(messages))
+        self.keywords = self.said(messages)
+        self.chunks = list(self.keywords)
         async for chunk in super()._astream(messages):
             yield chunk
 
