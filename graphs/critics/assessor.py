@@ -7,7 +7,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from graphs.critics.structured_output import StructuredChat
+from graphs.critics.structured_output import StructuredChat, at_most
 from graphs.generation.prompts import one_line
 from graphs.text.language import language_of
 from graphs.text.prompt_injection import as_data, without_control_tokens
@@ -15,6 +15,8 @@ from graphs.types import Usage
 from prompts import prompt
 
 _NONE = "-"
+MAX_LINES = 40
+"""Named of one kind."""
 
 
 class Miscited(BaseModel):
@@ -27,9 +29,9 @@ class Miscited(BaseModel):
 class Assessment(BaseModel):
     """What is asked of an answer, by line numbers from 1; findings stand before grades."""
 
-    helpful: list[int]
-    unsupported: list[int]
-    miscited: list[Miscited]
+    helpful: Annotated[list[int], at_most(MAX_LINES)]
+    unsupported: Annotated[list[int], at_most(MAX_LINES)]
+    miscited: Annotated[list[Miscited], at_most(MAX_LINES)]
     relevance: Annotated[int, Field(ge=1, le=5)]
     correct: Annotated[int, Field(ge=0, le=2)]
 

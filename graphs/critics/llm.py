@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -15,6 +15,7 @@ from graphs.critics.structured_output import (
     PLAIN,
     FallbackChat,
     StructuredChat,
+    at_most,
     token_probabilities,
 )
 from graphs.errors import CriticFailed, GeneratorFailed
@@ -38,18 +39,13 @@ OfFive = Annotated[
 ]
 
 
-def _at_most(count: int) -> Any:
-    """A bound for the endpoint's grammar alone: small models fill lists without an end."""
-    return Field(json_schema_extra={"maxItems": count})
-
-
 class DraftVerdict(BaseModel):
     """What is asked about a draft; findings stand before the grade that they explain."""
 
     relevance: YesNo
-    weak: Annotated[list[int], _at_most(MAX_WEAK)]
+    weak: Annotated[list[int], at_most(MAX_WEAK)]
     support: OfThree
-    uncovered: Annotated[list[str], _at_most(MAX_UNCOVERED)]
+    uncovered: Annotated[list[str], at_most(MAX_UNCOVERED)]
     criticism: str = ""
     utility: OfFive
 

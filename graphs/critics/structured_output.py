@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.generation.prompts import text_of, usage_of
@@ -45,6 +45,11 @@ NO_OBJECT = "there is no JSON object in it"
 
 REFUSED_FOR_S = 600.0
 """A refusal may have been of one prompt, or the endpoint be another by then: it is tried again."""
+
+
+def at_most(count: int) -> Any:
+    """A list's bound, for the endpoint's grammar alone: small models fill lists without an end."""
+    return Field(json_schema_extra={"maxItems": count})
 
 
 class FallbackChat:

@@ -32,7 +32,8 @@ def client(server: Llama, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder, port = tmp_path_factory.mktemp("service"), free_port()
     write_pages(folder / "docs")
     chat = f"openai:{MODEL}@{server.base_url}"
-    with serving(folder, port, [folder / "docs"], generator="chat", chat_model=chat):
+    (folder / "state").mkdir()
+    with serving(folder / "state", port, [folder / "docs"], generator="chat", chat_model=chat):
         client = Client(f"http://127.0.0.1:{port}", "writer", DEADLINE_MS)
         with client.http:
             yield client

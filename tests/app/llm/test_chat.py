@@ -18,6 +18,7 @@ from app.resilience.retry import MAX_RETRIES, MAX_SAVED
 from graphs.errors import AnswerInterrupted, GeneratorFailed
 from graphs.generation.answer import NO_LISTENER, Listener, generate_answer
 from graphs.generation.prompts import DraftRequest
+from graphs.generation.replies import LOOKED_AT_EVERY, short_reply
 from graphs.text.language import script_of
 from graphs.types import Strip
 from tests import fakes
@@ -379,6 +380,22 @@ async def test_a_model_in_a_loop_is_stopped(
     assert ["began to repeat itself" in entry.reason for entry in draft.degraded] == [True]
     assert (draft.usage.llm_calls, draft.usage.input_tokens) == (1, 0)
     assert draft.usage.output_tokens > 800 / 9  # counted here: the endpoint tells it at the end
+    await until_abandoned(openai_server)
+
+
+async def test_a_reply_to_a_small_task_is_stopped_where_it_is_too_long(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    thoughts = " ".join(f"Perhaps {n}?" for n in range(200))
+    words = ", ".join(f"lamp {n}" for n in range(2000))
+    openai_server.says, openai_server.token_chars = f"<think>{thoughts}</think>{words}", 6
+    openai_server.token_delay_s = 1e-3
+    text, usage = await short_reply(chat, ENGLISH, 300)
+
+    assert words.startswith(text)
+    assert 300 < len(text) <= 300 + 6 * LOOKED_AT_EVERY
+    assert (usage.llm_calls, usage.input_tokens) == (1, 0)
+    assert usage.output_tokens > len(thoughts) / 6
     await until_abandoned(openai_server)
 
 

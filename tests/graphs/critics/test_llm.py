@@ -7,7 +7,7 @@ import pytest
 
 from app.llm.chat import EndpointChat, chat_model
 from graphs.critics import structured_output
-from graphs.critics.llm import MAX_UNCOVERED, MAX_UNCOVERED_CHARS, LlmCritic, each_judged
+from graphs.critics.llm import MAX_UNCOVERED, MAX_UNCOVERED_CHARS, MAX_WEAK, LlmCritic, each_judged
 from graphs.errors import CriticFailed
 from graphs.ports import Critic
 from graphs.types import Draft, Judgement, Strip, Usage
@@ -124,6 +124,31 @@ async def test_a_reply_that_was_cut_is_told_and_not_asked_for_again(
     assert len(critic_server.requests) == failed.value.usage.llm_calls == 1
     critic_server.around = "{}\nIt goes on and"
     assert (await judged(critic)).support == pytest.approx(SUPPORT)
+
+
+@pytest.mark.parametrize(
+    ("weak", "told"),
+    [
+        (", ".join(map(str, range(5000))), "had no end"),
+        ("1, " * 5000, "repeated itself instead of judging"),
+    ],
+)
+async def test_a_judgement_without_an_end_is_told_and_not_asked_for_again(
+    critic: LlmCritic, critic_server: CriticServer, weak: str, told: str
+) -> None:
+    critic_server.replies = [f'{{"relevance": 1, "weak": [{weak}']
+    with pytest.raises(CriticFailed, match=told) as failed:
+        await critic.judge(QUESTION, [DRAFT])
+    assert len(critic_server.requests) == failed.value.usage.llm_calls == 1
+
+
+async def test_lists_are_bounded_for_the_endpoints_grammar(
+    critic: LlmCritic, critic_server: CriticServer
+) -> None:
+    await critic.judge(QUESTION, [DRAFT])
+    schema = critic_server.requests[0].body["response_format"]["json_schema"]["schema"]
+    bounds = {name: each.get("maxItems") for name, each in schema["properties"].items()}
+    assert (bounds["weak"], bounds["uncovered"]) == (MAX_WEAK, MAX_UNCOVERED)
 
 
 async def test_forms_that_were_refused_count_as_calls(
