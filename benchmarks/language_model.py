@@ -59,7 +59,7 @@ _MARKER = re.compile(r"\[\d+\]")
 
 @dataclass(frozen=True)
 class Row:
-    """One task; `answer` begins with what was said, `told` is what the service says went wrong.
+    """One task; `answer` begins with what was said, `reason` is what the service says went wrong.
 
     `has_fact` and `cited` are None where the task has no answer of its own; `calls` and tokens are
     what the service counts in `usage`.
@@ -75,7 +75,7 @@ class Row:
     output_tokens: int = 0
     has_fact: bool | None = None
     cited: bool | None = None
-    told: str = ""
+    reason: str = ""
     answer: str = ""
 
 
@@ -93,35 +93,35 @@ class Client:
         """Streamed; of the events the last answer counts."""
         options = {**self.options, **fields.pop("options", {})}
         body = {"question": question, "stream": True, "options": options, **fields}
-        begun = time.monotonic()
+        start = time.monotonic()
         with self.http.stream("POST", "/ask", json=body) as response:
             events = list(_events(response))
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         answers = [data for name, data in events if name == "answer"]
         if not answers:
             why = next((json.dumps(data) for name, data in events if name == "error"), "no answer")
-            return Row(self.part, task, language, "fails", seconds, told=why)
+            return Row(self.part, task, language, "fails", seconds, reason=why)
         return self._row(task, language, seconds, answers[-1], fact)
 
     def _row(
         self, task: str, language: str, seconds: float, answer: Mapping[str, Any], fact: str
     ) -> Row:
         usage, text = answer["usage"], str(answer["answer"])
-        told = "; ".join(entry["reason"] for entry in answer["degraded"])
+        reason = "; ".join(entry["reason"] for entry in answer["degraded"])
         is_broken = not text.strip() or _TAG.search(text) is not None
         calls = usage["llm_calls"] + usage["grading_calls"]
         return Row(
             self.part,
             task,
             language,
-            "fails" if is_broken else "stands in" if told else "works",
+            "fails" if is_broken else "stands in" if reason else "works",
             seconds,
             calls,
             usage["input_tokens"],
             usage["output_tokens"],
             fact in text if fact else None,
             _MARKER.search(text) is not None,
-            told,
+            reason,
             text,
         )
 
@@ -173,7 +173,7 @@ def by_openai(client: Client) -> Iterator[Row]:
     ):
         for language, ((question, fact), *_) in client.questions.items():
             filled = json.loads(json.dumps(body).replace("{}", question))
-            begun = time.monotonic()
+            start = time.monotonic()
             reply = client.http.post(path, json={"model": "rag", **filled, "stream": True})
             is_good = reply.status_code == 200 and "error" not in reply.text[:60]
             lines = [line for line in reply.text.splitlines() if line.startswith("data: {")]
@@ -183,7 +183,7 @@ def by_openai(client: Client) -> Iterator[Row]:
                 path,
                 language,
                 "works" if is_good and text.strip() and not _TAG.search(text) else "fails",
-                time.monotonic() - begun,
+                time.monotonic() - start,
                 has_fact=fact in text,
                 answer=text,
             )
@@ -200,10 +200,10 @@ def _delta(event: Mapping[str, Any]) -> str:
 def by_mcp(client: Client) -> Iterator[Row]:
     """The same by the tool `ask` of MCP."""
     for language, ((question, fact), *_) in client.questions.items():
-        begun = time.monotonic()
+        start = time.monotonic()
         text = asyncio.run(_by_tool(f"{client.http.base_url}/mcp", question, client.options))
         state: State = "works" if text and not _TAG.search(text) else "fails"
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         yield Row(client.part, "MCP", language, state, seconds, has_fact=fact in text, answer=text)
 
 
@@ -222,31 +222,35 @@ def in_evaluation(client: Client) -> Iterator[Row]:
         "variants": [{"name": "plain", "workflow": "rag", "options": client.options}],
         "judge": "model",
     }
-    begun = time.monotonic()
+    start = time.monotonic()
     begin = client.http.post("/evaluations", json=body)
     state: Mapping[str, Any] = {"status": "refused", "problem": begin.text}
     if begin.status_code == 202:
         while True:
             state = client.http.get(f"/evaluations/{begin.json()['evaluation_id']}").json()
-            if state["status"] != "running" or time.monotonic() > begun + 180:
+            if state["status"] != "running" or time.monotonic() > start + 180:
                 break
             time.sleep(0.2)
     done: State = "works" if state["status"] == "done" else "fails"
-    told, languages = str(state.get("problem") or ""), ", ".join(client.questions)
-    seconds = time.monotonic() - begun
-    yield Row(client.part, "evaluation", languages, done, seconds, told=told)
+    reason, languages = str(state.get("problem") or ""), ", ".join(client.questions)
+    seconds = time.monotonic() - start
+    yield Row(client.part, "evaluation", languages, done, seconds, reason=reason)
 
 
-def hypothetical_questions(folder: Path, settings: Mapping[str, str]) -> Iterator[Row]:
+def hypothetical_questions(
+    folder: Path, settings: Mapping[str, str], languages: Sequence[str]
+) -> Iterator[Row]:
     """Questions at ingest: the chunks are added whatever the model writes."""
     env = environment(**settings, data_dir=folder / "asked", hypothetical_questions=1, search="off")
-    begun = time.monotonic()
-    command = [script("selfcrag"), "ingest", str(folder / "docs")]
+    start = time.monotonic()
+    command = [script("selfcrag"), "ingest", *(str(folder / "docs" / it) for it in languages)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    told = next((line for line in done.stderr.splitlines() if "without hypoth" in line), "")
-    state: State = "fails" if done.returncode else "stands in" if told else "works"
-    seconds = time.monotonic() - begun
-    yield Row("ingest", "hypothetical questions", "en, zh", state, seconds, told=told)
+    reason = next((line for line in done.stderr.splitlines() if "without hypoth" in line), "")
+    state: State = "fails" if done.returncode else "stands in" if reason else "works"
+    seconds = time.monotonic() - start
+    yield Row(
+        "ingest", "hypothetical questions", ", ".join(languages), state, seconds, reason=reason
+    )
 
 
 Tasks = Callable[[Client], Iterator[Row]]
@@ -280,7 +284,7 @@ def rows_of_all(
         folder = Path(name)
         write_pages(folder / "docs")
         if not parts or "ingest" in parts:
-            yield from hypothetical_questions(folder, settings)
+            yield from hypothetical_questions(folder, settings, languages)
         for part, (given, tasks) in services.items():
             if parts and part not in parts:
                 continue
@@ -310,11 +314,11 @@ def page(figures: Figures) -> str:
             row.calls,
             f"{row.input_tokens} / {row.output_tokens}",
             {None: "", True: "yes", False: "no"}[row.has_fact],
-            row.told.replace("|", "\\|"),
+            row.reason.replace("|", "\\|"),
         )
         for row in rows
     ]
-    head = ("part", "task", "language", "state", "s", "calls", "tokens in / out", "fact", "told")
+    head = ("part", "task", "language", "state", "s", "calls", "tokens in / out", "fact", "reason")
     states = ", ".join(
         f"{sum(row.state == state for row in rows)} {state}"
         for state in ("works", "stands in", "fails")
@@ -349,9 +353,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         parts=given.part,
     ):
         rows.append(row)
-        say(
-            f"{row.part}: {row.task} ({row.language}) {row.state} in {row.seconds:.1f} s {row.told}"
-        )
+        say(f"{row.part}: {row.task} ({row.language}) {row.state} after {row.seconds:.1f} s")
     figures = figures_of(rows, given.model)
     if given.out:
         write(given.out, figures, page)

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from pydantic import BaseModel, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.generation.prompts import text_of, usage_of
@@ -47,9 +48,10 @@ REFUSED_FOR_S = 600.0
 """A refusal may have been of one prompt, or the endpoint be another by then: it is tried again."""
 
 
-def at_most(count: int) -> Any:
+def at_most(count: int) -> FieldInfo:
     """A list's bound, for the endpoint's grammar alone: small models fill lists without an end."""
-    return Field(json_schema_extra={"maxItems": count})
+    bound: FieldInfo = Field(json_schema_extra={"maxItems": count})
+    return bound
 
 
 class FallbackChat:

@@ -47,6 +47,6 @@ def before_repeats(text: str) -> str:
 
 def ends_in_repeat(text: str) -> bool:
     """Whether the last sentence or line, of more than marks, stands in the text before."""
-    said = [plain(text[start:end]) for start, end in sentence_spans(text)]
-    said = [sentence for sentence in said if WORD.search(sentence)]
-    return bool(said) and said[-1] in said[:-1]
+    everything = [plain(text[start:end]) for start, end in sentence_spans(text)]
+    *before, last = ["", *filter(WORD.search, everything)]
+    return last in before
