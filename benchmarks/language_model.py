@@ -302,7 +302,7 @@ def figures_of(rows: Sequence[Row], model: str) -> Figures:
 
 
 def page(figures: Figures) -> str:
-    """The table, with the shares of answers that have the fact and a citation."""
+    """The table, with the share of answers that have the fact."""
     rows = [Row(**row) for row in figures["rows"]]
     lines = [
         (
