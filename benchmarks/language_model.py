@@ -328,8 +328,8 @@ def page(figures: Figures) -> str:
 
 `python -m benchmarks.language_model URL --model {figures["model"]}`. {figures["when"]}
 
-Of {len(rows)} tasks: {states}. The fact that was asked for stands word for word in {sum(facts)} of {len(facts)}
-answers. *stands in*: another part did the work, and the answer says so.
+Of {len(rows)} tasks: {states}. The fact that was asked for stands word for word in
+{sum(facts)} of {len(facts)} answers. *stands in*: another part did it, and the answer says so.
 
 {table(head, lines)}
 """
