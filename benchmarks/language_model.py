@@ -297,8 +297,9 @@ def rows_of_all(
                     yield from task(client)
 
 
-def figures_of(rows: Sequence[Row], model: str) -> Figures:
-    return {"when": measured_when(), "model": model, "rows": [asdict(row) for row in rows]}
+def figures_of(rows: Sequence[Row], model: str, deadline_s: float = 60) -> Figures:
+    given = {"when": measured_when(), "model": model, "deadline_s": deadline_s}
+    return {**given, "rows": [asdict(row) for row in rows]}
 
 
 def page(figures: Figures) -> str:
@@ -320,16 +321,18 @@ def page(figures: Figures) -> str:
     ]
     head = ("part", "task", "language", "state", "s", "calls", "tokens in / out", "fact", "reason")
     states = ", ".join(
-        f"{sum(row.state == state for row in rows)} {state}"
+        f"{state}: {sum(row.state == state for row in rows)}"
         for state in ("works", "stands in", "fails")
     )
     facts = [row.has_fact for row in rows if row.has_fact is not None]
     return f"""# What works with a language model
 
-`python -m benchmarks.language_model URL --model {figures["model"]}`. {figures["when"]}
+`python -m benchmarks.language_model URL --model NAME --deadline {figures["deadline_s"]}`, of
+{figures["model"]}. {figures["when"]}
 
 Of {len(rows)} tasks: {states}. The fact that was asked for stands word for word in
-{sum(facts)} of {len(facts)} answers. *stands in*: another part did it, and the answer says so.
+{sum(facts)} of {len(facts)} answers. *stands in*: another part did it, and the answer says so. Of
+`/v1`, MCP and the evaluation *works* says that something came.
 
 {table(head, lines)}
 """
@@ -354,7 +357,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ):
         rows.append(row)
         say(f"{row.part}: {row.task} ({row.language}) {row.state} after {row.seconds:.1f} s")
-    figures = figures_of(rows, given.model)
+    figures = figures_of(rows, given.model, given.deadline)
     if given.out:
         write(given.out, figures, page)
     else:

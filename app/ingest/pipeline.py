@@ -44,11 +44,7 @@ from app.retrieval.index import (
 )
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
-from graphs.generation.prompts import (
-    MAX_QUESTION_CHARS,
-    as_hypothetical_questions,
-    hypothetical_messages,
-)
+from graphs.generation.prompts import as_hypothetical_questions, hypothetical_messages
 from graphs.generation.replies import short_reply
 from graphs.options import DEFAULT_COLLECTION, Scope
 
@@ -433,8 +429,7 @@ class Questioner:
                 row["title"], row["text"], self._count, row["language"]
             )
             try:
-                most = self._count * MAX_QUESTION_CHARS
-                text, _ = await short_reply(self._chat, messages, most)
+                text, _ = await short_reply(self._chat, messages)
             except GeneratorFailed as error:
                 self._failures += 1
                 self._reason = str(error)

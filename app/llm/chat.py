@@ -50,7 +50,8 @@ class EndpointChat(ChatOpenAI):
                     turn.hear(chunk.text)
                     _count(chunk.message, turn)
                     yield chunk
-                    if watch.is_looping(chunk.text):  # closing the stream stops the model
+                    # Closing the stream stops the model.
+                    if not has_ended and watch.is_looping(chunk.text):
                         yield turn.end_of_loop()
                         return
                     # Around the one step, not the loop: the reader's own time between must not be

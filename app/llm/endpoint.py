@@ -157,7 +157,7 @@ class Turn:
     @property
     def output_tokens(self) -> int:
         """As the endpoint has told; before that the pieces that came, one a token at most."""
-        return self._call.output_tokens or self._pieces
+        return max(self._call.output_tokens or 0, self._pieces)
 
     def hear(self, piece: str) -> None:
         """A piece of the reply has come."""
@@ -165,7 +165,8 @@ class Turn:
 
     def end_of_loop(self) -> ChatGenerationChunk:
         """The end of a reply that is given up, for it repeats itself."""
-        message = given_up(REPETITION, self._call.input_tokens or 0, self.output_tokens)
+        message = given_up(REPETITION, self.output_tokens - (self._call.output_tokens or 0))
+        self.used(self._call.input_tokens or 0, self.output_tokens)
         return ChatGenerationChunk(message=message)
 
     async def begin(self, ask: Callable[[], Awaitable[A]]) -> A:

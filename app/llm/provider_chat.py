@@ -82,7 +82,8 @@ class ProviderChat(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         self._check(kwargs)
-        has_text, usage = False, cast("UsageMetadata | None", None)
+        has_text = has_ended = False
+        usage = cast("UsageMetadata | None", None)
         watch = LoopWatch()
 
         async def start() -> tuple[Chunks, AIMessageChunk | None]:
@@ -100,7 +101,8 @@ class ProviderChat(BaseChatModel):
                         usage = add_usage(usage, chunk.usage_metadata)
                         turn.used(usage["input_tokens"], usage["output_tokens"])
                     yield ChatGenerationChunk(message=chunk)
-                    if watch.is_looping(chunk.text):
+                    has_ended = has_ended or "finish_reason" in chunk.response_metadata
+                    if not has_ended and watch.is_looping(chunk.text):
                         yield turn.end_of_loop()
                         return
                     async with turn.step():

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.generation.prompts import text_of, usage_of
-from graphs.generation.replies import TOO_LONG, reply_within
+from graphs.generation.replies import TOO_LONG, whole_reply
 from graphs.text.repetition import REPETITION
 from graphs.types import Language, Usage
 from prompts import prompt
@@ -40,8 +40,6 @@ CUT_OFF: Mapping[str, str] = {
     " try a model that keeps to JSON.",
 }
 """By finish reasons: what was cut would be no better the second time."""
-MAX_JUDGEMENT_CHARS = 6000
-"""Of chains of thought and of JSON alike; the longest that is used has half of it."""
 NO_OBJECT = "there is no JSON object in it"
 
 REFUSED_FOR_S = 600.0
@@ -68,7 +66,7 @@ class FallbackChat:
         for place in range(begin, last + 1):
             try:
                 form = self._forms[place]
-                reply = await reply_within(self._chat, messages, MAX_JUDGEMENT_CHARS, **form)
+                reply = await whole_reply(self._chat, messages, **form)
             except GeneratorFailed as error:
                 error.usage += refused
                 if place == last or not isinstance(error, RequestRefused):

@@ -51,7 +51,7 @@ from graphs.text.model_output import (
     without_reasoning,
 )
 from graphs.text.questions import is_courtesy
-from graphs.text.repetition import REPETITION, before_repeats, ends_in_repeat
+from graphs.text.repetition import REPETITION, before_repeats
 from graphs.text.sentences import sentence_spans
 from graphs.types import Degraded, Draft, Judgement, Language, Plan, StoppedBy, Strip, Usage
 from prompts import prompt
@@ -62,7 +62,7 @@ CUT_SHORT: Mapping[str, str] = {
     "length": "The answer is cut off at the language model's limit of tokens;"
     " raise the limit or ask for less.",
     "content_filter": "The answer is cut off by the language model's content filter.",
-    REPETITION: "The language model began to repeat itself; the answer ends before that.",
+    REPETITION: "The language model began to repeat itself and was stopped.",
     "deadline": "The answer is cut off at the run's deadline; allow more time or ask for less.",
 }
 """What `degraded` says of a finish reason that is not the answer's own end."""
@@ -342,14 +342,14 @@ def _markup(request: DraftRequest, services: Services) -> InertMarkup:
 def _without_unfinished(answer: str, finish_reason: str, request: DraftRequest) -> str:
     """Without the sentence that was cut off, unless it is the only one or a choice.
 
-    A loop is cut off where its second round begins.
+    Of a loop one round stays.
     """
     if finish_reason not in ("length", "deadline", REPETITION) or request.choices:
         return answer
     whole = whole_sentences(answer) or answer
-    if finish_reason == REPETITION or ends_in_repeat(whole):
-        whole = with_closed_code(before_repeats(whole))
-    return whole
+    if finish_reason == REPETITION:
+        return before_repeats(whole)
+    return before_repeats(whole, rounds=3, may_count=False)
 
 
 def cut_short(finish_reason: str) -> tuple[Degraded, ...]:

@@ -12,10 +12,11 @@ from langchain_core.messages.ai import UsageMetadata
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import text_of, usage_of
 from graphs.ports import Services
+from graphs.text.repetition import REPETITION
 from graphs.types import Degraded, Usage
 
-MAX_REPLY_CHARS = 2000
-"""No query, passage or summary is taken that is longer."""
+MAX_REPLY_CHARS = 8000
+"""Far beyond any that is used: where the prompt opened a model's thoughts, they count as well."""
 TOO_LONG = "too_long"
 """The finish reason of a reply that was stopped there."""
 LOOKED_AT_EVERY = 50
@@ -46,18 +47,20 @@ async def reply_to(messages: Sequence[BaseMessage], services: Services) -> Model
     return ModelReply(text, usage)
 
 
-async def short_reply(
-    chat: BaseChatModel, messages: Sequence[BaseMessage], most_chars: int = MAX_REPLY_CHARS
-) -> tuple[str, Usage]:
-    """What the model says to a small task, and the cost. Raises GeneratorFailed."""
-    reply = await reply_within(chat, messages, most_chars)
-    return text_of(reply), usage_of(reply)
+async def short_reply(chat: BaseChatModel, messages: Sequence[BaseMessage]) -> tuple[str, Usage]:
+    """What the model says to a small task, nothing where it found no end; and what it has cost.
+
+    Raises GeneratorFailed.
+    """
+    reply = await whole_reply(chat, messages)
+    is_whole = reply.response_metadata.get("finish_reason") not in (TOO_LONG, REPETITION)
+    return text_of(reply) if is_whole else "", usage_of(reply)
 
 
-async def reply_within(
-    chat: BaseChatModel, messages: Sequence[BaseMessage], most_chars: int, **options: Any
+async def whole_reply(
+    chat: BaseChatModel, messages: Sequence[BaseMessage], **options: Any
 ) -> AIMessageChunk:
-    """The reply, stopped once the model has said more than `most_chars`; its thoughts are free.
+    """The reply, stopped once the model has said more than is used of any; its thoughts are free.
 
     Small models do not come to an end: asked for a list in JSON, they count on to their limit.
     Raises GeneratorFailed.
@@ -67,19 +70,21 @@ async def reply_within(
     async with aclosing(stream) as chunks:
         async for chunk in chunks:
             reply += chunk
-            pieces += bool(chunk.text)
-            if pieces % LOOKED_AT_EVERY == 0 and len(text_of(reply)) > most_chars:
-                return reply + given_up(TOO_LONG, 0, pieces)
+            if not chunk.text or reply.response_metadata.get("finish_reason"):
+                continue
+            pieces += 1
+            if pieces % LOOKED_AT_EVERY == 0 and len(text_of(reply)) > MAX_REPLY_CHARS:
+                uncounted = max(0, pieces - usage_of(reply).output_tokens)
+                return reply + given_up(TOO_LONG, uncounted)
     return reply
 
 
-def given_up(reason: str, input_tokens: int, output_tokens: int) -> AIMessageChunk:
-    """The last piece of a reply that is read no further; what it cost is what is known by then."""
-    total = input_tokens + output_tokens
+def given_up(reason: str, output_tokens: int) -> AIMessageChunk:
+    """The last piece of a reply that is read no further, with the tokens not counted before."""
     return AIMessageChunk(
         content="",
         response_metadata={"finish_reason": reason},
         usage_metadata=UsageMetadata(
-            input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=total
+            input_tokens=0, output_tokens=output_tokens, total_tokens=output_tokens
         ),
     )

@@ -5,6 +5,7 @@ each round. Of 19,000 windows of 3,000 characters in manuals and code 3 were und
 62,000 of 1,000 characters 8.
 """
 
+import re
 import zlib
 
 from graphs.text.sentences import WORD, plain, sentence_spans
@@ -33,20 +34,21 @@ class LoopWatch:
         return len(zlib.compress(octets)) < MAX_RATIO * len(octets)
 
 
-def before_repeats(text: str) -> str:
-    """The text until a sentence or line, of more than marks, stands in it for the second time."""
-    seen = set[str]()
-    for start, end in sentence_spans(text):
-        sentence = plain(text[start:end])
-        if sentence in seen:
-            return text[:start].rstrip()
-        if WORD.search(sentence):
-            seen.add(sentence)
+def before_repeats(text: str, rounds: int = 2, *, may_count: bool = True) -> str:
+    """The text with one round of the loop that it ends in, where that is of so many rounds.
+
+    Rounds are the same sentences or lines, indents aside, and numbers where it may count; the last
+    may be cut.
+    """
+    spans = sentence_spans(text)
+    forms = [plain(text[start:end]) for start, end in spans]
+    forms = [re.sub(r"\d+", "0", form) for form in forms] if may_count else forms
+    for n in (len(forms), len(forms) - 1):
+        for length in range(1, n // rounds + 1):
+            last = forms[n - length : n]
+            begins = n - rounds * length
+            if forms[begins:n] == last * rounds and any(map(WORD.search, last)):
+                while begins and forms[begins - 1] == forms[begins - 1 + length]:
+                    begins -= 1
+                return text[: spans[begins + length - 1][1]]
     return text
-
-
-def ends_in_repeat(text: str) -> bool:
-    """Whether the last sentence or line, of more than marks, stands in the text before."""
-    everything = [plain(text[start:end]) for start, end in sentence_spans(text)]
-    *before, last = ["", *filter(WORD.search, everything)]
-    return last in before

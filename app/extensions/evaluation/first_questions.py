@@ -11,7 +11,6 @@ from app.extensions.evaluation.questions import EvaluationQuestion
 from app.retrieval.index import Index, StoredDocument
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import (
-    MAX_QUESTION_CHARS,
     as_hypothetical_questions,
     hypothetical_messages,
     question_about,
@@ -77,7 +76,7 @@ async def _question(
     if chat is not None:
         messages = hypothetical_messages(title, text, 1, language)
         try:
-            reply, _ = await short_reply(chat, messages, MAX_QUESTION_CHARS)
+            reply, _ = await short_reply(chat, messages)
         except GeneratorFailed:
             return "", []
         return next(iter(as_hypothetical_questions(reply, 1)), ""), []

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 
 from app.integrations.langchain import SelfCragChat, SelfCragRetriever
 from graphs.types import WebPage
+from prompts import prompt
 from tests import fakes
 from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
@@ -27,7 +28,8 @@ async def test_a_retriever_gives_graded_documents_to_a_chain(
     service: Serving, question: str
 ) -> None:
     retriever = SelfCragRetriever(url=service.url, options={"top_strips": 2})
-    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    asks = SystemMessage(prompt("answer_system", "en").render())
+    messages = ChatPromptTemplate.from_messages([asks, ("human", "{context}\n\n{question}")])
     words = "87" if question == ENGLISH else "八十七"
     model = fakes.ScriptedChat(answers=[f"It is {words} [1]."])
     chain = (
@@ -35,7 +37,7 @@ async def test_a_retriever_gives_graded_documents_to_a_chain(
             "context": retriever | (lambda found: "\n".join(d.page_content for d in found)),
             "question": RunnablePassthrough(),
         }
-        | prompt
+        | messages
         | model
         | StrOutputParser()
     )

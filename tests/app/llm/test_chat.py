@@ -18,7 +18,7 @@ from app.resilience.retry import MAX_RETRIES, MAX_SAVED
 from graphs.errors import AnswerInterrupted, GeneratorFailed
 from graphs.generation.answer import NO_LISTENER, Listener, generate_answer
 from graphs.generation.prompts import DraftRequest
-from graphs.generation.replies import LOOKED_AT_EVERY, short_reply
+from graphs.generation.replies import MAX_REPLY_CHARS, short_reply
 from graphs.text.language import script_of
 from graphs.types import Strip
 from tests import fakes
@@ -377,7 +377,7 @@ async def test_a_model_in_a_loop_is_stopped(
 
     assert draft.answer.startswith(kept)
     assert len(draft.answer) <= len(says)
-    assert ["began to repeat itself" in entry.reason for entry in draft.degraded] == [True]
+    assert ["repeat itself and was stopped" in entry.reason for entry in draft.degraded] == [True]
     assert (draft.usage.llm_calls, draft.usage.input_tokens) == (1, 0)
     assert draft.usage.output_tokens > 800 / 9  # counted here: the endpoint tells it at the end
     await until_abandoned(openai_server)
@@ -387,16 +387,25 @@ async def test_a_reply_to_a_small_task_is_stopped_where_it_is_too_long(
     chat: EndpointChat, openai_server: OpenAIServer
 ) -> None:
     thoughts = " ".join(f"Perhaps {n}?" for n in range(200))
-    words = ", ".join(f"lamp {n}" for n in range(2000))
+    words = ", ".join(f"lamp {n}" for n in range(4000))
     openai_server.says, openai_server.token_chars = f"<think>{thoughts}</think>{words}", 6
     openai_server.token_delay_s = 1e-3
-    text, usage = await short_reply(chat, ENGLISH, 300)
+    text, usage = await short_reply(chat, ENGLISH)
 
-    assert words.startswith(text)
-    assert 300 < len(text) <= 300 + 6 * LOOKED_AT_EVERY
+    assert text == ""
     assert (usage.llm_calls, usage.input_tokens) == (1, 0)
-    assert usage.output_tokens > len(thoughts) / 6
+    assert usage.output_tokens > (len(thoughts) + MAX_REPLY_CHARS) / 6
     await until_abandoned(openai_server)
+
+
+@pytest.mark.parametrize("opening", ["", "<think>"])
+async def test_long_thoughts_before_a_short_reply_are_free(
+    chat: EndpointChat, openai_server: OpenAIServer, opening: str
+) -> None:
+    thoughts = " ".join(f"Perhaps {n}?" for n in range(550))
+    openai_server.says = f"{opening}{thoughts}</think>lamp"
+    assert 6000 < len(thoughts) < MAX_REPLY_CHARS
+    assert (await short_reply(chat, ENGLISH))[0] == "lamp"
 
 
 async def until_abandoned(server: OpenAIServer) -> None:

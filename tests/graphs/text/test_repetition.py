@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graphs.text.repetition import LoopWatch, before_repeats, ends_in_repeat
+from graphs.text.repetition import LoopWatch, before_repeats
 
 DOCS = Path(__file__).parents[3] / "docs"
 LOOPS = {
@@ -41,19 +41,21 @@ def test_pages_of_tables_code_and_prose_are_none() -> None:
     [
         ("The lamp is red. It is lit. It is lit. It is", "The lamp is red. It is lit."),
         ("灯是红的。黄昏点灯。黄昏点灯。", "灯是红的。黄昏点灯。"),
-        ("```\nmake run\n```\n\n```\nmake run\n```", "```\nmake run\n```\n\n```"),
-        (
-            "| a | b |\n|---|---|\n|---|---|\n| 1 | 2 |",
-            "| a | b |\n|---|---|\n|---|---|\n| 1 | 2 |",
-        ),
+        ("A.\nStep 1: wait.\nStep 2: wait.\nStep 3: wa", "A.\nStep 1: wait."),
+        ('{\n "a": {\n  "a": {\n   "a": {', '{\n "a": {'),
+        ("Yes. It is lit. Yes. It is red.", "Yes. It is lit. Yes. It is red."),
+        ("```\nmake\n```\n```\nrun\n```", "```\nmake\n```\n```\nrun\n```"),
+        ("| a |\n|---|\n|---|", "| a |\n|---|\n|---|"),
+        ("", ""),
     ],
 )
-def test_a_loop_ends_before_its_second_round(text: str, kept: str) -> None:
+def test_of_a_loop_one_round_stays(text: str, kept: str) -> None:
     assert before_repeats(text) == kept
 
 
-def test_only_what_was_said_before_is_a_repeat() -> None:
-    assert ends_in_repeat("The lamp is red. It is lit. The lamp is red.")
-    assert not ends_in_repeat("The lamp is red. The lamp is red. It is lit.")
-    assert not ends_in_repeat("Run it:\n```\nmake\n```")
-    assert not ends_in_repeat("")
+def test_what_is_said_twice_is_no_loop_of_three() -> None:
+    steps = "Step 1: wait. Step 2: wait. Step 3: wait."
+    assert before_repeats(steps, rounds=3, may_count=False) == steps
+    code = "```\ntry:\n    return load()\nexcept OSError:\n    return None\n```\n"
+    assert before_repeats(code * 2, rounds=3) == code * 2
+    assert before_repeats(code * 3, rounds=3) == code.strip()
