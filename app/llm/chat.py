@@ -47,7 +47,7 @@ class EndpointChat(ChatOpenAI):
                 while chunk is not None:
                     has_text = has_text or bool(chunk.text.strip())
                     has_ended = has_ended or _is_last(chunk)
-                    turn.hear(chunk.text)
+                    turn.received(chunk.text)
                     _count(chunk.message, turn)
                     yield chunk
                     # Closing the stream stops the model.

@@ -159,7 +159,7 @@ class Turn:
         """As the endpoint has told; before that the pieces that came, one a token at most."""
         return max(self._call.output_tokens or 0, self._pieces)
 
-    def hear(self, piece: str) -> None:
+    def received(self, piece: str) -> None:
         """A piece of the reply has come."""
         self._pieces += bool(piece)
 

@@ -96,7 +96,7 @@ class ProviderChat(BaseChatModel):
             async with aclosing(answer) as chunks:
                 while chunk is not None:
                     has_text = has_text or bool(chunk.text.strip())
-                    turn.hear(chunk.text)
+                    turn.received(chunk.text)
                     if chunk.usage_metadata:  # providers tell it piece by piece
                         usage = add_usage(usage, chunk.usage_metadata)
                         turn.used(usage["input_tokens"], usage["output_tokens"])

@@ -48,13 +48,16 @@ async def reply_to(messages: Sequence[BaseMessage], services: Services) -> Model
 
 
 async def short_reply(chat: BaseChatModel, messages: Sequence[BaseMessage]) -> tuple[str, Usage]:
-    """What the model says to a small task, nothing where it found no end; and what it has cost.
+    """What the model says to a small task, and the cost. Raises GeneratorFailed.
 
-    Raises GeneratorFailed.
+    A reply that found no end is a failure: nothing of it is used.
     """
     reply = await whole_reply(chat, messages)
-    is_whole = reply.response_metadata.get("finish_reason") not in (TOO_LONG, REPETITION)
-    return text_of(reply) if is_whole else "", usage_of(reply)
+    if reply.response_metadata.get("finish_reason") in (TOO_LONG, REPETITION):
+        raise GeneratorFailed(
+            "The language model's reply to a small task had no end.", usage_of(reply)
+        )
+    return text_of(reply), usage_of(reply)
 
 
 async def whole_reply(

@@ -390,9 +390,9 @@ async def test_a_reply_to_a_small_task_is_stopped_where_it_is_too_long(
     words = ", ".join(f"lamp {n}" for n in range(4000))
     openai_server.says, openai_server.token_chars = f"<think>{thoughts}</think>{words}", 6
     openai_server.token_delay_s = 1e-3
-    text, usage = await short_reply(chat, ENGLISH)
-
-    assert text == ""
+    with pytest.raises(GeneratorFailed, match="had no end") as failed:
+        await short_reply(chat, ENGLISH)
+    usage = failed.value.usage
     assert (usage.llm_calls, usage.input_tokens) == (1, 0)
     assert usage.output_tokens > (len(thoughts) + MAX_REPLY_CHARS) / 6
     await until_abandoned(openai_server)

@@ -1,5 +1,6 @@
 """A chat model of any provider: made by its name, asked through its own package, its errors."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +22,8 @@ from app.llm.provider_chat import ProviderChat, provider_chat
 from app.settings import Settings
 from graphs.critics.llm import LlmCritic
 from graphs.errors import GeneratorFailed, RequestRefused
+from graphs.text.repetition import REPETITION
+from tests.app.serving import wait_until
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer, refusal
 
 ASKED: list[BaseMessage] = [HumanMessage("Question: What does a lighthouse do?")]
@@ -210,3 +213,18 @@ async def test_the_fallback_may_be_of_another_provider(azure: str, tmp_path: Pat
         assert await text_of(services.fallback)
     assert services.fallback_name == MODEL
     assert {"chat", "fallback"} <= services.circuits.keys()
+
+
+async def test_a_model_by_name_in_a_loop_is_stopped(
+    chat: ProviderChat, server: OpenAIServer
+) -> None:
+    server.says, server.token_chars, server.token_delay_s = "It is lit at dusk. " * 500, 9, 1e-3
+    chunks = [chunk async for chunk in chat.astream(ASKED)]
+
+    assert len("".join(chunk.text for chunk in chunks)) < 3000
+    last = chunks[-1] if chunks[-1].response_metadata else chunks[-2]
+    assert last.response_metadata["finish_reason"] == REPETITION
+    pieces = sum(bool(chunk.text) for chunk in chunks)
+    counted = [chunk.usage_metadata for chunk in chunks if chunk.usage_metadata]
+    assert [usage["output_tokens"] for usage in counted] == [pieces]
+    await asyncio.to_thread(wait_until, lambda: server.abandoned > 0, 5)
