@@ -174,15 +174,15 @@ def by_openai(client: Client) -> Iterator[Row]:
         for language, ((question, fact), *_) in client.questions.items():
             filled = json.loads(json.dumps(body).replace("{}", question))
             start = time.monotonic()
-            reply = client.http.post(path, json={"model": "rag", **filled, "stream": True})
-            is_good = reply.status_code == 200 and "error" not in reply.text[:60]
+            filled |= {"model": "rag", "stream": True, "options": client.options}
+            reply = client.http.post(path, json=filled)
             lines = [line for line in reply.text.splitlines() if line.startswith("data: {")]
             text = "".join(_delta(json.loads(line.removeprefix("data: "))) for line in lines)
             yield Row(
                 client.part,
                 path,
                 language,
-                "works" if is_good and text.strip() and not _TAG.search(text) else "fails",
+                "works" if reply.is_success and text.strip() and not _TAG.search(text) else "fails",
                 time.monotonic() - start,
                 has_fact=fact in text,
                 answer=text,
@@ -227,10 +227,10 @@ def in_evaluation(client: Client) -> Iterator[Row]:
     state: Mapping[str, Any] = {"status": "refused", "problem": begin.text}
     if begin.status_code == 202:
         while True:
+            time.sleep(0.2)
             state = client.http.get(f"/evaluations/{begin.json()['evaluation_id']}").json()
             if state["status"] != "running" or time.monotonic() > start + 180:
                 break
-            time.sleep(0.2)
     done: State = "works" if state["status"] == "done" else "fails"
     reason, languages = str(state.get("problem") or ""), ", ".join(client.questions)
     seconds = time.monotonic() - start
