@@ -90,7 +90,7 @@ BEGUN = (
     *("search_images", "match_image", "make_image", "describe_image"),
 )
 # Steps whose details repeat what other steps have told.
-REPEATING = {"judge", "prune", "revise", *SUBGRAPHS}
+REPEATING = {"judge", "prune", "revise", "quote", *SUBGRAPHS}
 
 
 def text(name: str, language: Language) -> str:

@@ -82,6 +82,7 @@ _WAITS_FOR: Mapping[str, tuple[Component, str]] = {
     "select_web_strips": ("evaluator", "the web pages were graded"),
     "build_candidates": ("generator", "the knowledge was compressed"),
     "generate": ("generator", "the answer was written"),
+    "cite": ("evaluator", "the answer was cited"),
     "draft": ("generator", "a draft was written"),
     "extend": ("generator", "the next segment was written"),
     "judge": ("critic", "the drafts were judged"),
@@ -94,6 +95,7 @@ _WAITS_FOR: Mapping[str, tuple[Component, str]] = {
     "critique": ("critic", "the draft was judged"),
     "criticise": ("critic", "the criticism was written"),
     "revise": ("generator", "the answer was revised"),
+    "quote": ("evaluator", "the knowledge was quoted"),
 }
 """By step: the component that it waits for, and what is going on meanwhile."""
 

@@ -74,6 +74,21 @@ class EvaluatorCritic:
         scores, usage = await self._scores(pairs)
         return [draft.judgement(scores) for draft in examined], usage
 
+    async def sources(self, question: str, draft: Draft) -> tuple[Mapping[str, int], Usage]:
+        """The strip, from 1, that supports a sentence best, by the text of those that cite none.
+
+        None where no support reaches the bar. Raises CriticFailed.
+        """
+        pairs, bar = _Pairs(), max(SUPPORTED, self.bars.support)
+        bare = [sentence for sentence in sentences_of(draft) if not sentence.cites]
+        support = [_support_of(sentence, question, draft, pairs) for sentence in bare]
+        scores, usage = await self._scores(pairs)
+        found = (
+            (sentence.text, _best_support(sentence, _known(by_strip, scores), bar)[1])
+            for sentence, by_strip in zip(bare, support, strict=True)
+        )
+        return {text: source for text, source in found if source is not None}, usage
+
     async def criticise(
         self, question: str, _draft: Draft, judgement: Judgement, /
     ) -> tuple[str, Usage]:

@@ -10,6 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from graphs.grading.actions import searches_web
+from graphs.nodes.cite import cite, lacks_citations
 from graphs.nodes.decide_retrieval import decide_retrieval
 from graphs.nodes.generate import generate
 from graphs.nodes.grade import grade, refine
@@ -34,6 +35,7 @@ def build_crag(services: Services) -> CompiledStateGraph[State, Context, Questio
     graph.add_node("select_web_strips", partial(select_web_strips, services=services))
     # Deferred: under Ambiguous it waits for the slower branch, and runs once.
     graph.add_node("generate", partial(generate, services=services), defer=True)
+    graph.add_node("cite", partial(cite, services=services))
     graph.add_node("reflect", build_reflect(services))
 
     graph.add_edge(START, "prepare")
@@ -45,7 +47,8 @@ def build_crag(services: Services) -> CompiledStateGraph[State, Context, Questio
     graph.add_edge("rewrite_query", "search_web")
     graph.add_edge("search_web", "select_web_strips")
     graph.add_edge("select_web_strips", "generate")
-    graph.add_conditional_edges("generate", by_answer, ["reflect", END])
+    graph.add_conditional_edges("generate", by_answer, ["reflect", "cite", END])
+    graph.add_edge("cite", END)
     graph.add_edge("reflect", END)
     return pausable(graph.compile(name="crag"))
 
@@ -70,7 +73,9 @@ def by_action(state: State) -> list[str]:
 
 
 def by_answer(state: State) -> str:
-    """Reflection is an option here; an answer from no knowledge has nothing to be judged by."""
+    """Reflection, which cites as well, is an option here; from no knowledge there is neither."""
     plan = state.get("plan")
     has_draft = state.get("stopped_by") == "answered" and bool(state["draft"].knowledge)
-    return "reflect" if plan and plan.reflects and has_draft else END
+    if plan and plan.reflects and has_draft:
+        return "reflect"
+    return "cite" if lacks_citations(state) else END

@@ -8,6 +8,7 @@ from langgraph.graph.state import CompiledStateGraph
 from graphs.nodes.critique import criticise, critique
 from graphs.nodes.generate import generate
 from graphs.nodes.prepare import prepare
+from graphs.nodes.quote import has_only_rejected, quote_instead
 from graphs.nodes.revise import revise
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question, ReflectOutput, State, SubgraphInput
@@ -29,22 +30,28 @@ def build_reflect(
     graph.add_node("critique", partial(critique, services=services))
     graph.add_node("criticise", partial(criticise, services=services))
     graph.add_node("revise", partial(revise, services=services))
+    graph.add_node("quote", partial(quote_instead, services=services))
 
     graph.add_edge(START, "critique")
-    graph.add_conditional_edges("critique", after_critique, ["criticise", END])
+    after_critique, after_revision = (
+        partial(going_on, to=node, services=services) for node in ("criticise", "critique")
+    )
+    graph.add_conditional_edges("critique", after_critique, ["criticise", "quote", END])
     graph.add_edge("criticise", "revise")
-    graph.add_conditional_edges("revise", after_revision, ["critique", END])
+    graph.add_conditional_edges("revise", after_revision, ["critique", "quote", END])
+    graph.add_edge("quote", END)
     return pausable(graph.compile(name="reflect"))
 
 
-def after_critique(state: State) -> str:
-    """A rejected draft is criticised while rounds and budget last."""
-    return END if state.get("has_ended") else "criticise"
+def going_on(state: State, *, to: str, services: Services) -> str:
+    """A rejected draft is criticised, a new one judged, while rounds and budget last.
 
-
-def after_revision(state: State) -> str:
-    """A new draft is judged; where nothing new came, the best one stays."""
-    return END if state.get("has_ended") else "critique"
+    At the end the best draft stays; where all of a language model's were rejected, the knowledge is
+    quoted beside it.
+    """
+    if not state.get("has_ended"):
+        return to
+    return "quote" if has_only_rejected(state, services) else END
 
 
 def build_reflection(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from graphs.critics.evaluator import EvaluatorCritic
+from graphs.nodes.cite import UNCITED
 from graphs.reflection.verdict import verdict_of
+from graphs.text.citations import with_marker
 from graphs.types import Draft, Passage, Scores, Strip, Task
 from tests import fakes
 from tests.graphs.traced import Trace, traced
@@ -231,6 +233,7 @@ async def test_a_choice_is_cited_beside_its_text() -> None:
 
 
 async def test_a_revision_that_says_the_same_again_is_unchanged() -> None:
+    """What the critic rejected gives way to a quotation, which has no idle sentence."""
     says = "The service does listen on the port. I hope this helps."
     passages = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
     chat = fakes.ScriptedChat(answers=[says])
@@ -238,7 +241,9 @@ async def test_a_revision_that_says_the_same_again_is_unchanged() -> None:
     trace = await traced(services, QUESTION, "self_crag", retrieval="always")
 
     assert trace.output["stopped_by"] == "unchanged"
-    assert trace.answer == "The service does listen on the port [1]. I hope this helps."
+    assert trace.answer == " ".join(
+        with_marker(text, n) for n, text in enumerate(KNOWLEDGE, start=1)
+    )
 
 
 async def test_the_evaluator_is_asked_once_a_round() -> None:
@@ -255,3 +260,54 @@ async def test_the_evaluator_is_asked_once_a_round() -> None:
     ]
     assert {held for _, held in pairs} == set(KNOWLEDGE)
     assert not any("9000" in said for said, _ in pairs), "no strip holds it"
+
+
+unjudged = pytest.mark.parametrize("workflow", ["rag", "crag"])
+
+
+@unjudged
+@pytest.mark.parametrize(
+    ("says", "cited", "knowledge"),
+    [
+        (
+            "The service does listen on 8000. I hope this helps.",
+            " [1]. I hope this helps.",
+            KNOWLEDGE,
+        ),
+        ("服务监听的端口是 8000。希望有帮助。", " [1]。希望有帮助。", ZH_KNOWLEDGE),
+    ],
+)
+async def test_where_no_critic_follows_a_step_cites(
+    workflow: str, says: str, cited: str, knowledge: Sequence[str]
+) -> None:
+    trace = await asked(says, knowledge, workflow)
+
+    assert trace.nodes[-2:] == ["generate", "cite"]
+    assert trace.answer == says.partition("8000")[0] + "8000" + cited
+    assert trace.output["citations"][0].text == knowledge[0]
+    assert trace.output["judgement"] is None
+    assert trace.output["stopped_by"] == "answered"
+    assert trace.output["usage"].scored_pairs > 0
+
+
+@unjudged
+@pytest.mark.parametrize("says", ["The port is 8000 [1].", "**8000** [1]"])
+async def test_what_names_its_sources_is_not_looked_at_again(workflow: str, says: str) -> None:
+    assert (await asked(says, workflow=workflow)).nodes[-1] == "generate"
+
+
+@unjudged
+async def test_a_choice_bears_no_marker(workflow: str) -> None:
+    trace = await asked("8000", workflow=workflow, choices=["8000", "9000"])
+    assert trace.answer == "8000"
+
+
+async def test_an_evaluator_that_fails_leaves_the_answer_uncited() -> None:
+    says = "The service does listen on 8000."
+    passages = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
+    gone, chat = fakes.FakeEvaluator(fails_from_call=1), fakes.ScriptedChat(answers=[says])
+    services = fakes.services(fakes.FakeRetriever(passages), gone, chat=chat)
+    trace = await traced(services, QUESTION, "rag")
+
+    assert trace.answer == says
+    assert [it.reason for it in trace.output["degraded"]] == [UNCITED.format("the worker is gone")]

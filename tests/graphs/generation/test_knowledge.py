@@ -71,6 +71,7 @@ async def test_numbers_follow_the_order_shown(workflow: str, world: World) -> No
         retrieval="always",
         rerank="evaluator",
         repack="reverse",
+        max_critic=0,
     )
 
     said = next(text for n in range(len(chat.asked)) if "[2]" in (text := chat.prompt(n)))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphs.nodes.quote import QUOTED
 from graphs.reflection.scores import accepted, score_of
 from graphs.state import Context
 from graphs.types import Bars, Judgement, Passage, Usage
@@ -60,7 +61,8 @@ async def test_a_critic_that_never_accepts_is_heard_max_critic_times(most: int) 
     parts = parts_of(FakeCritic(script=[POOR]))
     trace = await reflected(parts, max_critic=most)
 
-    assert trace.inner["reflect"] == ["critique", *ROUND * most]
+    last = ["quote"] if most else []
+    assert trace.inner["reflect"] == ["critique", *ROUND * most, *last]
     assert len(calls_of(parts)) == 1 + most, "a draft, then a revision a round"
     assert [entry.round for entry in trace.output["critique"]] == list(range(most + 1))
     assert not any(entry.accepted for entry in trace.output["critique"])
@@ -95,6 +97,34 @@ async def test_a_generator_that_repeats_itself_is_asked_no_more() -> None:
     assert (trace.answer, trace.output["stopped_by"]) == ("Same [1].", "unchanged")
     assert len(calls_of(parts)) == 2
     assert len(trace.output["critique"]) == 1, "what was judged is not judged again"
+
+
+@both_languages
+async def test_rejected_drafts_give_way_to_a_quotation(world: World) -> None:
+    critic = FakeCritic(script=[POOR, POOR, GOOD])
+    trace = await reflected(parts_of(critic, world=world), world, max_critic=1)
+
+    assert trace.inner["reflect"] == ["critique", *ROUND, "quote"]
+    assert [entry.accepted for entry in trace.output["critique"]] == [False, False]
+    assert (trace.output["stopped_by"], trace.output["generator"]) == ("max_critic", "extractive")
+    assert [it.text for it in trace.output["citations"]] == [world.full]
+    assert [it.reason for it in trace.output["degraded"]] == [QUOTED]
+
+
+async def test_no_quotation_where_the_critic_prefers_a_draft() -> None:
+    better = replace(POOR, support=0.45)
+    parts = parts_of(FakeCritic(script=[POOR, better, POOR]), MANY)
+    trace = await reflected(parts, max_critic=1)
+
+    assert (trace.answer, trace.output["degraded"]) == (MANY[1], [])
+
+
+@pytest.mark.parametrize("limits", [{"max_critic": 0}, {"max_llm_calls": 2}])
+async def test_no_quotation_of_what_was_not_revised(limits: dict[str, int]) -> None:
+    trace = await reflected(parts_of(FakeCritic(script=[POOR])), **limits)
+
+    assert "quote" not in trace.inner["reflect"]
+    assert trace.answer == MANY[0]
 
 
 async def test_a_cycle_ends_where_it_closes() -> None:
@@ -332,9 +362,11 @@ async def test_whatever_critic_and_generator_say_it_ends_with_the_best(
     assert 1 <= len(rounds) <= most + 1
     assert trace.output["stopped_by"] in {"accepted", "unchanged", "max_critic"}
     judged = [(draft, n) for n, [draft] in enumerate(parts.critic.judged)]  # type: ignore[union-attr]
-    scores = [score_of(script[min(n, len(script) - 1)], Context()) for _, n in judged]
-    assert [entry.score for entry in rounds] == scores
-    was_accepted = accepted(script[min(len(rounds), len(script)) - 1], Bars())
+    said = [script[min(n, len(script) - 1)] for _, n in judged]
+    scores = [score_of(judgement, Context()) for judgement in said]
+    assert [entry.score for entry in rounds] == scores[: len(rounds)]
+    assert len(judged) - len(rounds) <= 1, "the quotation is judged as well"
+    was_accepted = accepted(said[len(rounds) - 1], Bars())
     assert was_accepted == (trace.output["stopped_by"] == "accepted")
-    best = judged[-1] if was_accepted else max(judged, key=lambda item: scores[item[1]])
-    assert trace.answer == best[0]
+    best = max(judged, key=lambda item: scores[item[1]])
+    assert trace.answer == (judged[-1] if accepted(said[-1], Bars()) else best)[0]

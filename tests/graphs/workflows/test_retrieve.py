@@ -199,7 +199,7 @@ async def test_crag_decides_where_it_is_told_to(
     options: dict[str, Any], share: float, nodes: list[str]
 ) -> None:
     """An answer from no knowledge is not reflected on: nothing could support it."""
-    chat, critic = FakeChat(chunks=["a"]), FakeCritic(share=share)
+    chat, critic = FakeChat(chunks=["a [1]"]), FakeCritic(share=share)
     parts = EN.parts(EN.full, chat=chat, critic=critic)
     trace = await traced(parts.services, EN.question, "crag", **options)
 
