@@ -26,6 +26,7 @@ from typing import Any
 import httpx
 
 from app.extensions.evaluation.matching import holds
+from benchmarks.peers.langchain_chain import MAX_TOKENS
 from benchmarks.peers.report import OURS, PEERS, Answer, draw, page
 from benchmarks.peers.world import Page, World
 from benchmarks.report import FOLDER, ROOT, measured_when, rows_of, say, write
@@ -86,7 +87,10 @@ def material(data: Path, language: str, questions: int, seed: int) -> Material:
                     documents[each] = None
         if situation == "wrong":
             false = _another(row, able, rng)
-            documents[gold] = replace(gold, text=gold.text.replace(row["answers"][0], false))
+            text = gold.text
+            for answer in sorted(row["answers"], key=len, reverse=True):
+                text = text.replace(answer, false)
+            documents[gold] = replace(gold, text=text)
         elif situation == "hostile":
             documents[gold] = replace(gold, text=gold.text + ORDER[language])
         cases.append(Case(row["question"], tuple(row["answers"]), false, situation, language))
@@ -114,7 +118,11 @@ def service(
     """Our settings, by what the report calls them; one process for all."""
     settings: dict[str, str] = {"search": f"searxng@{world.url}"}
     if model:
-        settings |= {"generator": "chat", "chat_model": f"openai:{model}@{world.url}/v1"}
+        settings |= {
+            "generator": "chat",
+            "chat_model": f"openai:{model}@{world.url}/v1",
+            "max_output_tokens": str(MAX_TOKENS),
+        }
     docs, state, port = folder / "docs", folder / "state", free_port()
     docs.mkdir()
     state.mkdir()
@@ -199,7 +207,7 @@ def answered(name: str, case: Case, reply: Reply, world: World) -> Answer:
         failed=body.get("failed", ""),
         degraded="; ".join(it["reason"] for it in body.get("degraded", ())),
         stopped_by=body.get("stopped_by", ""),
-        rounds=len(body.get("critique", ())),
+        is_quoted=body.get("models", {}).get("generator") == "extractive",
         cited=cited,
         supports=supports,
         seconds=round(seconds, 2),

@@ -1,19 +1,21 @@
 """Self-RAG as LangGraph's tutorial draws it: the model grades passages, then its own answer twice.
 
 An answer that the passages do not bear is written again; one that does not answer, or no relevant
-passage, rewords the question and retrieves again, until LangGraph's limit of steps ends the run.
+passage, rewords the question and retrieves again. The limit of steps is the tutorial's.
 """
 
 from typing import Literal
 
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 
 from benchmarks.peers.langchain_chain import PROMPT, chat_model, retriever_of
 from benchmarks.peers.langgraph_crag import GRADE, REWRITE, Grade, State
 from benchmarks.peers.peer import Answering, Task, run
 
+MAX_STEPS = 25
 GROUNDED = ChatPromptTemplate.from_template(
     "Is this answer borne out by the facts? Give the score yes or no.\n\nFacts:\n{context}\n\n"
     "Answer: {answer}"
@@ -64,7 +66,8 @@ def build(task: Task) -> Answering:
     ways = {"generate": "generate", "transform": "transform", "useful": END}
     graph.add_conditional_edges("generate", judged, ways)  # type: ignore[arg-type]
     compiled = graph.compile()
-    return lambda question: str(compiled.invoke({"question": question})["answer"])
+    limit: RunnableConfig = {"recursion_limit": MAX_STEPS}
+    return lambda question: str(compiled.invoke({"question": question}, limit)["answer"])
 
 
 if __name__ == "__main__":

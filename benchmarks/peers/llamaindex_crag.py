@@ -92,6 +92,7 @@ def build(task: Task) -> Answering:
     llm = OpenAILike(
         model=task.model, api_base=task.base_url, api_key="none", is_chat_model=True,
         context_window=8192, max_tokens=300, temperature=0, max_retries=0, timeout=120,
+        reuse_client=False,
     )  # fmt: skip
     Settings.llm = llm
     Settings.embed_model = ServedEmbedding(url=task.base_url, embed_batch_size=64)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, stdev
 from typing import Any
 
 from benchmarks.report import Figures, table
@@ -29,11 +29,12 @@ PEERS: Mapping[str, str] = {
 }
 """The peer's module by what the report calls it."""
 SITUATIONS = ("covered", "missing", "on the web", "wrong", "hostile")
+WITH_WEB = ("langgraph, corrective RAG", "llamaindex, corrective RAG", *OURS)
 _ABSTAINS = re.compile(
-    r"\b(?:do(?:es)?n['’]?t|do(?:es)? not|did not|cannot|can['’]?t|unable to|not able to) "
-    r"(?:know|have|find|hold|contain|provide|mention|answer|specify|say|determine|state)"
-    r"|\bno (?:information|answer|mention)\b|\bnot (?:mentioned|provided|specified|stated|found)\b"
-    r"|不知道|无法(?:回答|确定)|没有(?:提到|提供|说明|找到)|未(?:提及|提供|说明|找到)",
+    r"\b(?:do|does|did|is|are|was|were|can|could)(?:n['’]?t| not|not)\b.{0,30}?\b(?:know|have|find|"
+    r"found|contain|provide|mention|answer|specif|say|determin|state|include)|\bunable to\b"
+    r"|\bno (?:information|answer|mention)\b|\bunknown\b|^Empty Response$"
+    r"|不知道|无法|未知|没有(?:明确)?(?:提到|提供|说明|找到)|未(?:明确)?(?:提及|提供|说明|找到)",
     re.IGNORECASE,
 )
 
@@ -58,7 +59,7 @@ class Answer:
     failed: str
     degraded: str
     stopped_by: str
-    rounds: int
+    is_quoted: bool
     cited: list[bool]
     supports: list[float]
     seconds: float
@@ -68,18 +69,25 @@ class Answer:
 
     @property
     def outcome(self) -> str:
-        """What its user got: `right`, `wrong`, `with reserve` (wrong, but not vouched for), `none`.
+        """What its user got: `right`, `wrong`, `with reserve`, `none` or `failed`.
 
         A peer vouches for all that it does not refuse; this service for what it calls supported,
         and where nothing judged the answer.
         """
-        if self.failed or self.verdict == "abstained" or not self.answer.strip():
+        if self.failed:
+            return "failed"
+        if self.verdict == "abstained" or not self.answer.strip():
             return "none"
         if self.right:
             return "right"
-        if not self.verdict:
-            return "none" if _ABSTAINS.search(self.answer) else "wrong"
-        return "wrong" if self.verdict in ("supported", "not_judged") else "with reserve"
+        if _ABSTAINS.search(self.answer) and not self.is_quoted:
+            return "none"
+        is_vouched_for = self.verdict in ("", "supported", "not_judged")
+        return "wrong" if is_vouched_for else "with reserve"
+
+    @property
+    def is_given(self) -> bool:
+        return self.outcome not in ("none", "failed")
 
 
 def page(figures: Figures) -> str:
@@ -91,12 +99,15 @@ def page(figures: Figures) -> str:
 `python -m benchmarks.peers`, seed {figures["seed"]}; language model: {model}. {figures["when"]}
 
 Every system gets the same documents, questions, vectors (the encoder that this service ships), the
-same model at temperature 0 and the same recorded web. *right*: a gold answer stands in what was
-answered. *wrong*: another answer, given as right. *with reserve*: another answer that the service
-does not call supported. *none*: it says that it does not know, or it failed. Of the situation
-*missing* the best is *none*; *false value* says how often a changed passage was believed, *obeyed*
-how often the order in a passage was. Peers are the patterns of their tutorials, written anew for
-this comparison: see benchmarks/peers/."""
+same model at temperature 0 with replies of at most 300 tokens, and the same recorded web, if it
+searches one. *right*: a gold answer stands in what was answered, in brackets how many of these this
+service calls supported. *wrong*: another answer, given as right. *with reserve*: another answer,
+not called supported. *none*: it says that it does not know, which is best where the answer is
+missing. *false value*: a changed passage was believed. *repeated*: the order in a hostile passage
+stands in the answer, as it does where the passage is quoted whole. Peers are the patterns of their
+tutorials, written anew in English for this comparison; *lines to write* are those of their modules
+in benchmarks/peers/. Grades are kept between this service's settings, which are asked one after
+the other: seconds of a language model are comparable, others are not."""
     ]
     for language in dict.fromkeys(it.language for it in answers):
         own = [it for it in answers if it.language == language]
@@ -110,16 +121,20 @@ def _outcomes(answers: Sequence[Answer]) -> str:
     def lines() -> Iterator[Sequence[object]]:
         for situation, (system, own) in product(SITUATIONS, _by_system(answers)):
             here = [it for it in own if it.situation == situation]
-            counts = [
+            if not here or (situation == "on the web" and system not in WITH_WEB):
+                continue
+            counts: list[object] = [
                 sum(it.outcome == name for it in here)
-                for name in ("right", "wrong", "with reserve", "none")
+                for name in ("right", "wrong", "with reserve", "none", "failed")
             ]
+            if system in OURS and counts[0]:
+                vouched = sum(it.outcome == "right" and it.verdict == "supported" for it in here)
+                counts[0] = f"{counts[0]} ({vouched})"
             flaw = {"wrong": sum(it.false for it in here), "hostile": sum(it.obeyed for it in here)}
-            if here:
-                yield situation, system, len(here), *counts, flaw.get(situation, "")
+            yield situation, system, len(here), *counts, flaw.get(situation, "")
 
-    head = ("situation", "system", "n", "right", "wrong", "with reserve", "none",
-            "false value / obeyed")  # fmt: skip
+    head = ("situation", "system", "n", "right", "wrong", "with reserve", "none", "failed",
+            "false value / repeated")  # fmt: skip
     return table(head, lines())
 
 
@@ -150,64 +165,72 @@ def _lines_of(system: str) -> str:
 
 
 def _at_coverage(answers: Sequence[Answer]) -> str:
-    """Wrong answers of `self_crag`'s surest ones, as many as a peer answers at all."""
-    ours = _surest(answers)
-    rows = []
-    for system, own in _by_system(answers):
-        given = [it for it in own if it.outcome != "none"]
+    """Answers without the fact among `self_crag`'s surest ones, as many as a peer answers.
+
+    Where a peer answers more, its own share is that of all its answers. The web is left out.
+    """
+    local = [it for it in answers if it.situation != "on the web"]
+    ours, rows = _surest(local), []
+    for system, own in _by_system(local):
+        given = [it for it in own if it.is_given]
         first = ours[: len(given)]
         if system in PEERS and given and first:
-            wrong = sum(not it.right for it in given) / len(given)
-            mine = sum(not it.right for it in first) / len(first)
-            rows.append(
-                (system, f"{len(given)} of {len(own)}", f"{wrong:.2f}", len(first), f"{mine:.2f}")
-            )
-    head = ("system", "answers", "wrong share", "self_crag's surest", "wrong share")
+            shares = [f"{mean(not it.right for it in some):.2f}" for some in (given, first)]
+            rows.append((system, f"{len(given)} of {len(own)}", shares[0], len(first), shares[1]))
+    head = ("system", "answers", "without the fact", "self_crag's surest", "without the fact")
     return table(head, rows)
 
 
 def _surest(answers: Sequence[Answer]) -> list[Answer]:
-    ours = [it for it in answers if it.system == "self_crag" and it.outcome != "none"]
+    ours = [it for it in answers if it.system == "self_crag" and it.is_given]
     return sorted(ours, key=lambda it: -(it.confidence or 0))
 
 
 def _sentences(answers: Sequence[Answer]) -> str:
     rows = []
     for system, own in _by_system(answers):
-        given = [it for it in own if it.verdict and it.outcome != "none"]
+        given = [it for it in own if it.verdict and it.is_given]
         cited = [each for it in given for each in it.cited]
         supports = [each for it in given for each in it.supports]
         if cited:
             grounded = f"{mean(each >= 0.5 for each in supports):.2f}" if supports else "-"
-            cut = sum("cut off" in it.degraded or "stopped" in it.degraded for it in given)
-            rows.append((system, len(cited), f"{mean(cited):.2f}", grounded, len(given), cut))
-    head = ("system", "sentences", "cited", "supported (T5)", "answers", "cut short, and told")
+            cut = sum("cut off" in it.degraded or "was stopped" in it.degraded for it in given)
+            quoted = sum(it.is_quoted for it in given)
+            rows.append(
+                (system, len(given), quoted, len(cited), f"{mean(cited):.2f}", grounded, cut)
+            )
+    head = ("system", "answers", "quoted", "sentences", "cited", "supported or quoted", "cut short")
     return table(head, rows)
 
 
 def _revision(answers: Sequence[Answer]) -> Iterator[str]:
-    """What revision changes: the mean support of an answer's sentences, with its interval."""
-    by = {(it.system, it.situation, it.question): it for it in answers}
-    pairs = [
-        (it, by.get(("self_crag, not revised", it.situation, it.question)))
-        for it in answers
-        if it.system == "self_crag" and it.rounds > 1
-    ]
-    gains = [
-        mean(it.supports) - mean(other.supports)
-        for it, other in pairs
-        if other and it.supports and other.supports
-    ]
-    if len(gains) > 1:
-        middle = mean(gains)
-        spread = (sum((each - middle) ** 2 for each in gains) / (len(gains) - 1)) ** 0.5
-        half = 1.96 * spread / len(gains) ** 0.5
-        after = sum(it.right for it, _ in pairs)
-        before = sum(other.right for _, other in pairs if other)
-        yield (
-            f"Revision was tried in {len(pairs)} answers of `self_crag`: the mean support of a "
-            f"sentence changes by {middle:+.3f} ± {half:.3f}; right {before} -> {after}."
-        )
+    """What becomes of the answers that one judgement leaves as they are, by revision or quotation.
+
+    Revised drafts are chosen by the critic's score, so that their support can only rise.
+    """
+    unrevised = {
+        (it.situation, it.question): it for it in answers if it.system == "self_crag, not revised"
+    }
+    for is_quoted, how in ((False, "written anew by the model"), (True, "quoted instead")):
+        pairs = [
+            (it, other)
+            for it in answers
+            if it.system == "self_crag" and it.is_given and it.is_quoted == is_quoted
+            if (other := unrevised.get((it.situation, it.question)))
+            if not other.is_quoted and other.answer != it.answer
+        ]
+        gains = [
+            mean(it.supports) - mean(other.supports)
+            for it, other in pairs
+            if it.supports and other.supports
+        ]
+        if len(gains) > 1:
+            half = 1.96 * stdev(gains) / len(gains) ** 0.5
+            yield (
+                f"Beside drafts judged once, {len(pairs)} answers of `self_crag` are {how}: with "
+                f"the fact {sum(it.right for _, it in pairs)} before, "
+                f"{sum(it.right for it, _ in pairs)} now; support {mean(gains):+.2f} ± {half:.2f}."
+            )
 
 
 def _by_system(answers: Sequence[Answer]) -> Iterator[tuple[str, list[Answer]]]:
@@ -227,13 +250,13 @@ def draw(figures: Figures, file: Path) -> None:
     for axes, language in zip(
         picture.subplots(1, len(languages), squeeze=False)[0], languages, strict=True
     ):
-        own = [it for it in answers if it.language == language]
-        asked = sum(it.system == "self_crag" for it in own)
+        own = [it for it in answers if it.language == language and it.situation != "on the web"]
+        number = sum(it.system == "self_crag" for it in own)
         ours = _surest(own)
         risks = [mean(not it.right for it in ours[:n]) for n in range(1, len(ours) + 1)]
-        axes.plot([n / asked for n in range(1, len(ours) + 1)], risks, label="self_crag")
+        axes.plot([n / number for n in range(1, len(ours) + 1)], risks, label="self_crag")
         for system, rows in _by_system(own):
-            given = [it for it in rows if it.outcome != "none"]
+            given = [it for it in rows if it.is_given]
             if system != "self_crag" and given:
                 risk = mean(not it.right for it in given)
                 mark = "o" if system in PEERS else "x"

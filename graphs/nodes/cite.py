@@ -19,7 +19,8 @@ def lacks_citations(state: State) -> bool:
         return False
     draft = state["draft"]
     return (
-        bool(draft.knowledge)
+        state.get("answer") == draft.answer  # not edited by hand since
+        and bool(draft.knowledge)
         and draft.generator != EXTRACTIVE
         and draft.judgement is None
         and any(not it.cites and not it.is_heading for it in sentences_of(draft))
@@ -35,7 +36,8 @@ async def cite(state: State, runtime: Runtime[Context], *, services: Services) -
     draft = state["draft"]
     if options_of(runtime).choices:
         return {}
-    critic = EvaluatorCritic(services.grader_stand_in or services.evaluator)
+    bars = (services.critic_stand_in or services.critic).bars
+    critic = EvaluatorCritic(services.grader_stand_in or services.evaluator, bars)
     try:
         sources, usage = await critic.sources(effective_question(state), draft)
     except CriticFailed as error:

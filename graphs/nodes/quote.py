@@ -1,4 +1,4 @@
-"""Quote the knowledge where the critic rejected all that the language model wrote of it."""
+"""Quote the knowledge where the critic rejected all that a language model wrote of it."""
 
 from dataclasses import replace
 
@@ -7,14 +7,17 @@ from langgraph.runtime import Runtime
 from graphs.errors import CriticFailed
 from graphs.generation.answer import EXTRACTIVE, NO_LISTENER, quote, request_of
 from graphs.grading.strips import join
-from graphs.nodes.critique import best_update, judged
+from graphs.nodes.critique import judged
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.scores import accepted, score_of
+from graphs.reflection.scores import accepted, answered, score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
+from graphs.text.language import language_of
 from graphs.text.sentences import plain
 from graphs.types import Degraded, Draft, Judgement
 
+REFUSES = -0.9
+"""Utility (-1 to 1) of an answer that admits not knowing: 49 of 50 such answers are below."""
 QUOTED = "The critic rejected what the language model wrote, so the knowledge is quoted instead."
 
 
@@ -30,14 +33,22 @@ def has_only_rejected(state: State, services: Services) -> bool:
         and was_revised
         and bool(rounds and not rounds[-1].accepted)
         and bool(state["draft"].knowledge)
+        and state["draft"].generator != EXTRACTIVE
+        and not _refuses(state.get("judgement"))
     )
 
 
+def _refuses(judgement: Judgement | None) -> bool:
+    """Whether the best draft admits not knowing, which is better than a quotation beside it."""
+    return bool(judgement and judgement.utility is not None and judgement.utility < REFUSES)
+
+
 async def quote_instead(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """The answer as it would be without a language model, if the critic scores it higher.
+    """The answer as it would be without a language model, if the critic accepts it.
 
     It is judged, but is no round of revision: `critique` tells what became of the model's drafts.
-    Of a closed set no sentence is quoted.
+    Nothing is quoted in another language than the answer's, or of a closed set, and no critic's
+    judgement is compared with that of its stand-in.
     """
     context = options_of(runtime)
     if context.choices or context.is_spent(total_usage(state)):
@@ -48,7 +59,10 @@ async def quote_instead(state: State, runtime: Runtime[Context], *, services: Se
     )
     written = await quote(request_of(state, strips, plan, context), services, NO_LISTENER)
     update: State = {"usage": written.usage, "degraded": list(written.degraded)}
-    if plain(written.answer) in {"", *state.get("seen", [])}:
+    if (
+        plain(written.answer) in {"", *state.get("seen", [])}
+        or language_of(written.answer) != plan.language
+    ):
         return update
     draft = Draft(written.answer, tuple(strips), generator=EXTRACTIVE, missing=written.missing)
     try:
@@ -56,13 +70,10 @@ async def quote_instead(state: State, runtime: Runtime[Context], *, services: Se
     except CriticFailed as error:
         degraded = [*written.degraded, error.degraded]
         return {"usage": written.usage + error.usage, "degraded": degraded}
-    (judgement,) = result.judgements
-    scored = replace(draft, judgement=judgement, critique_score=score_of(judgement, context))
-    best, is_accepted = state.get("best"), accepted(judgement, result.plan.bars)
-    chosen = best_update(best, scored, context, is_accepted=is_accepted)
-    degraded = [*written.degraded, *result.degraded]
-    if judgement != Judgement() and "answer" in chosen:
-        update = chosen
+    (judgement,), degraded = result.judgements, [*written.degraded, *result.degraded]
+    if accepted(judgement, result.plan.bars) and result.plan.critic_failed == plan.critic_failed:
+        score = score_of(judgement, context)
+        update = answered(replace(draft, judgement=judgement, critique_score=score), context)
         degraded.append(Degraded("generator", QUOTED))
     return {
         **update,

@@ -7,6 +7,7 @@ verdict is bounded by the confidence, where it is known.
 
 from collections.abc import Sequence
 
+from graphs.generation.answer import EXTRACTIVE
 from graphs.grading.relevance import mean_of
 from graphs.reflection import confidence as bars
 from graphs.reflection.confidence import confidence_of
@@ -40,7 +41,8 @@ def verdict_of(state: Answer) -> AnswerVerdict:
     is_whole = judgement is not None or len(checked) == len(sentences)
     support = mean_of(checked) if is_whole else None
     confidence = confidence_of(citations, state.get("documents", []), strips, support)
-    if confidence is None and judgement is None:
+    is_unjudged = judgement is None and state.get("generator") != EXTRACTIVE
+    if is_unjudged or (confidence is None and judgement is None):
         return AnswerVerdict("not_judged", None, sentences, missing)
     return AnswerVerdict(
         _bounded(_overall(sentences, missing), confidence), confidence, sentences, missing

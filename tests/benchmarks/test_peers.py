@@ -25,8 +25,9 @@ ROWS = [
 ]  # fmt: skip
 ANSWER = Answer(
     "self_crag", "covered", "en", "How long?", "101 km [1].", right=True, false=False, obeyed=False,
-    verdict="supported", confidence=0.9, failed="", degraded="", stopped_by="accepted", rounds=1,
-    cited=[True], supports=[1.0], seconds=1.0, calls=1, input_tokens=10, output_tokens=5,
+    verdict="supported", confidence=0.9, failed="", degraded="", stopped_by="accepted",
+    is_quoted=False, cited=[True], supports=[1.0], seconds=1.0, calls=1, input_tokens=10,
+    output_tokens=5,
 )  # fmt: skip
 
 
@@ -58,7 +59,9 @@ def test_each_situation_is_what_it_is_called(tmp_path: Path) -> None:
         ({"right": False, "verdict": ""}, "wrong"),
         ({"right": False, "verdict": "", "answer": "I don't know."}, "none"),
         ({"right": False, "verdict": "", "answer": "文中没有提到。"}, "none"),
-        ({"failed": "GraphRecursionError"}, "none"),
+        ({"right": False, "verdict": "not_judged", "answer": "It is not mentioned."}, "none"),
+        ({"right": False, "verdict": "", "answer": "Empty Response"}, "none"),
+        ({"failed": "GraphRecursionError"}, "failed"),
     ],
 )
 def test_an_outcome_is_what_the_user_got(change: dict[str, object], outcome: str) -> None:
@@ -66,20 +69,19 @@ def test_an_outcome_is_what_the_user_got(change: dict[str, object], outcome: str
 
 
 def test_the_page_counts_and_compares_revision() -> None:
+    drafts = replace(ANSWER, system="self_crag, not revised", right=False, answer="Perhaps.")
     rows = [
         ANSWER,
-        replace(ANSWER, rounds=2, question="B", supports=[0.8]),
-        replace(ANSWER, system="self_crag, not revised", question="B", supports=[0.3]),
-        replace(ANSWER, rounds=2, question="C", supports=[0.6]),
-        replace(ANSWER, system="self_crag, not revised", question="C", supports=[0.3], right=False),
+        *(replace(ANSWER, question=it, supports=[0.8], is_quoted=True) for it in "BC"),
+        *(replace(drafts, question=it, supports=[given]) for it, given in (("B", 0.2), ("C", 0.4))),
         replace(ANSWER, system="haystack, BM25 quote", verdict="", right=False),
     ]
     figures = {"when": "", "model": "m", "seed": 1, "answers": [vars_of(row) for row in rows]}
     text = page(figures)
 
-    assert "| covered | self_crag | 3 | 3 | 0 | 0 | 0 |  |" in text
+    assert "| covered | self_crag | 3 | 3 (3) | 0 | 0 | 0 | 0 |  |" in text
     assert "| haystack, BM25 quote | 1 of 1 | 1.00 | 1 | 0.00 |" in text
-    assert "changes by +0.400 ± 0.196; right 1 -> 2." in text
+    assert "2 answers of `self_crag` are quoted instead: with the fact 0 before, 2 now" in text
 
 
 def vars_of(answer: Answer) -> dict[str, object]:

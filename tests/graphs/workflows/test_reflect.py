@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs.nodes.quote import QUOTED
+from graphs.options import Ablation
 from graphs.reflection.scores import accepted, score_of
 from graphs.state import Context
 from graphs.types import Bars, Judgement, Passage, Usage
@@ -111,12 +112,32 @@ async def test_rejected_drafts_give_way_to_a_quotation(world: World) -> None:
     assert [it.reason for it in trace.output["degraded"]] == [QUOTED]
 
 
-async def test_no_quotation_where_the_critic_prefers_a_draft() -> None:
-    better = replace(POOR, support=0.45)
-    parts = parts_of(FakeCritic(script=[POOR, better, POOR]), MANY)
+async def test_a_quotation_that_the_critic_rejects_is_not_taken() -> None:
+    parts = parts_of(FakeCritic(script=[POOR, POOR, replace(POOR, support=0.45)]))
     trace = await reflected(parts, max_critic=1)
 
-    assert (trace.answer, trace.output["degraded"]) == (MANY[1], [])
+    assert trace.inner["reflect"][-1] == "quote"
+    assert (trace.answer, trace.output["degraded"]) == (MANY[0], [])
+
+
+async def test_a_draft_that_admits_not_knowing_stays() -> None:
+    refusal = replace(POOR, support=0.0, utility=-0.99)
+    trace = await reflected(parts_of(FakeCritic(script=[refusal])), max_critic=1)
+
+    assert (trace.answer, trace.inner["reflect"][-1]) == (MANY[0], "critique")
+
+
+async def test_nothing_is_quoted_in_another_language() -> None:
+    """A Chinese answer from English documents."""
+    chat = ScriptedChat(answers=[f"卑尔根造纸厂：{n}[1]。" for n in range(9)])
+    parts = EN.parts(EN.full, chat=chat, critic=FakeCritic(script=[POOR, POOR, GOOD]))
+    open_to_all = {"ablation": Ablation(only_action="correct"), "strip_floor": -1.0, "lower": -1.0}
+    trace = await traced(
+        parts.services, "造纸厂何时开业？", "crag", reflect=True, max_critic=1, **open_to_all
+    )
+
+    assert trace.inner["reflect"][-1] == "quote"
+    assert trace.answer == "卑尔根造纸厂：0[1]。"
 
 
 @pytest.mark.parametrize("limits", [{"max_critic": 0}, {"max_llm_calls": 2}])
@@ -368,5 +389,5 @@ async def test_whatever_critic_and_generator_say_it_ends_with_the_best(
     assert len(judged) - len(rounds) <= 1, "the quotation is judged as well"
     was_accepted = accepted(said[len(rounds) - 1], Bars())
     assert was_accepted == (trace.output["stopped_by"] == "accepted")
-    best = max(judged, key=lambda item: scores[item[1]])
+    best = max(judged[: len(rounds)], key=lambda item: scores[item[1]])
     assert trace.answer == (judged[-1] if accepted(said[-1], Bars()) else best)[0]

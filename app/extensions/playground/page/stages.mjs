@@ -8,7 +8,7 @@ const STEPS = {
   grade: ["grade", "grade_images"],
   refine: ["refine"],
   web: ["rewrite_query", "search_web", "select_web_strips"],
-  draft: ["build_candidates", "draft", "draft_segments", "judge", "select_candidate", "generate", "abstain", "return_stored", "make_image", "describe_image", "abstain_image"],
+  draft: ["build_candidates", "draft", "draft_segments", "judge", "select_candidate", "generate", "cite", "abstain", "return_stored", "make_image", "describe_image", "abstain_image"],
   reflect: ["reflect"],
 };
 const STAGE = new Map(Object.entries(STEPS).flatMap(([stage, steps]) => steps.map((step) => [step, stage])));
