@@ -229,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=FOLDER / "peers.json")
     given = parser.parse_args(argv)
     model = given.model if given.url else ""
-    embedder = OnnxEmbedder(ROOT / "evaluator/weights/encoder", EvaluatorSettings(threads=1))
+    embedder = OnnxEmbedder(ROOT / "evaluator/weights/encoder", EvaluatorSettings())
     answers: list[Answer] = []
     for language in given.languages:
         found = material(given.data, language, given.questions, given.seed)

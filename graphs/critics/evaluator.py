@@ -83,11 +83,11 @@ class EvaluatorCritic:
         bare = [sentence for sentence in sentences_of(draft) if not sentence.cites]
         support = [_support_of(sentence, question, draft, pairs) for sentence in bare]
         scores, usage = await self._scores(pairs)
-        found = (
+        traced = (
             (sentence.text, _best_support(sentence, _known(by_strip, scores), bar)[1])
             for sentence, by_strip in zip(bare, support, strict=True)
         )
-        return {text: source for text, source in found if source is not None}, usage
+        return {text: source for text, source in traced if source is not None}, usage
 
     async def criticise(
         self, question: str, _draft: Draft, judgement: Judgement, /
