@@ -253,6 +253,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "when": measured_when(),
         "model": model,
         "seed": given.seed,
+        "picture": given.out.with_suffix(".png").name,
         "answers": [asdict(it) for it in answers],
     }
     write(given.out, figures, page)

@@ -80,7 +80,8 @@ class Answer:
             return "none"
         if self.right:
             return "right"
-        if _ABSTAINS.search(self.answer) and not self.is_quoted:
+        is_written = self.calls > 0 and not self.is_quoted
+        if is_written and _ABSTAINS.search(self.answer):
             return "none"
         is_vouched_for = self.verdict in ("", "supported", "not_judged")
         return "wrong" if is_vouched_for else "with reserve"
@@ -114,6 +115,8 @@ the other: seconds of a language model are comparable, others are not."""
         parts += [f"## {language}", _outcomes(own), "### Cost", _costs(own)]
         parts += ["### At equal coverage", _at_coverage(own)]
         parts += ["### Sentences of this service", _sentences(own), *_revision(own)]
+    picture = figures["picture"]
+    parts.append(f"![Answers without the fact over the share of answers]({picture})")
     return "\n\n".join(parts) + "\n"
 
 
@@ -261,6 +264,6 @@ def draw(figures: Figures, file: Path) -> None:
                 risk = mean(not it.right for it in given)
                 mark = "o" if system in PEERS else "x"
                 axes.plot(len(given) / len(rows), risk, mark, label=system)
-        axes.set(title=language, xlabel="share answered", ylabel="of these wrong", ylim=(0, 1))
+        axes.set(title=language, xlabel="share answered", ylabel="without the fact", ylim=(0, 1.05))
         axes.legend(fontsize="x-small")
     picture.savefig(file, dpi=90, metadata={"Software": None})

@@ -76,7 +76,13 @@ def test_the_page_counts_and_compares_revision() -> None:
         *(replace(drafts, question=it, supports=[given]) for it, given in (("B", 0.2), ("C", 0.4))),
         replace(ANSWER, system="haystack, BM25 quote", verdict="", right=False),
     ]
-    figures = {"when": "", "model": "m", "seed": 1, "answers": [vars_of(row) for row in rows]}
+    figures = {
+        "when": "",
+        "model": "m",
+        "seed": 1,
+        "picture": "",
+        "answers": [vars_of(row) for row in rows],
+    }
     text = page(figures)
 
     assert "| covered | self_crag | 3 | 3 (3) | 0 | 0 | 0 | 0 |  |" in text
