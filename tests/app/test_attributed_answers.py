@@ -58,10 +58,13 @@ def test_a_stream_takes_the_text_back_before_it_changes(
 
 
 @pytest.mark.parametrize("workflow", ["rag", "crag"])
-def test_what_nobody_judged_stays_as_it_was_written(serve: Serve, workflow: str) -> None:
-    answer = serving_of(serve).ask(ENGLISH, workflow=workflow)
+def test_what_nobody_judged_is_cited_as_well(serve: Serve, workflow: str) -> None:
+    events = serving_of(serve).stream(ENGLISH, workflow=workflow)
+    answer = events[-2].data
 
-    assert (answer["answer"], answer["citations"]) == (SAYS, [])
+    assert shown(events) == answer["answer"] == CITED
+    assert (answer["verdict"], answer["confidence"]) == ("not_judged", None)
+    assert [it["citations"] for it in answer["sentences"]] == [[1], [], []]
 
 
 def by_chat_completions(serving: Serving) -> tuple[str, list[str]]:

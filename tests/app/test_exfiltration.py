@@ -24,7 +24,7 @@ from tests.app.extensions.ai_sdk.test_stream import message, parts_of, post
 from tests.app.extensions.openai.test_chat import client_of, streamed, told
 from tests.app.ingest.loaders.test_by_suffix import pdf
 from tests.app.ingest.word import paragraph, word
-from tests.app.serving import Serve, Serving
+from tests.app.serving import Serve, Serving, shown
 from tests.exfiltration import CITED, FORMS, LOADED, SECRET, U, live
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 from tests.umbra import ENGLISH
@@ -118,7 +118,7 @@ def test_answers_hold_nothing_live(write: Serve, openai_server: OpenAIServer) ->
                 "openai, whole": [whole.choices[0].message.content],
                 "responses": [it.delta for it in events if it.type == "response.output_text.delta"],
                 "langgraph": [it["text"] for it in langgraph.json()["messages"][-1]["content"]],
-                "native": [it.data["text"] for it in native if it.name == "token"],
+                "native": [shown(native)],
                 "openai": told(streamed(client, ENGLISH, model="crag"), "content"),
                 "ai sdk": [it["delta"] for it in parts if it["type"] == "text-delta"],
             }

@@ -95,7 +95,7 @@ def test_nothing_tells_it(
 def test_the_verdict_promises_no_more_than_the_confidence(cited: float, verdict: Verdict) -> None:
     state = Answer(
         answer=ANSWER, citations=CITATIONS, documents=passages(cited, *[-0.9] * 6),
-        internal_strips=[CITED], stopped_by="answered",
+        internal_strips=[CITED], stopped_by="answered", generator="extractive",
     )  # fmt: skip
 
     judged = verdict_of(state)
