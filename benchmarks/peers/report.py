@@ -207,10 +207,7 @@ def _sentences(answers: Sequence[Answer]) -> str:
 
 
 def _revision(answers: Sequence[Answer]) -> Iterator[str]:
-    """What becomes of the answers that one judgement leaves as they are, by revision or quotation.
-
-    Revised drafts are chosen by the critic's score, so that their support can only rise.
-    """
+    """What revision and quotation make of the answers that were judged once."""
     unrevised = {
         (it.situation, it.question): it for it in answers if it.system == "self_crag, not revised"
     }

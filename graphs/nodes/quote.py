@@ -10,7 +10,7 @@ from graphs.grading.strips import join
 from graphs.nodes.critique import judged
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.scores import accepted, answered, score_of
+from graphs.reflection.scores import accepted, answered
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.language import language_of
 from graphs.text.sentences import plain
@@ -72,8 +72,7 @@ async def quote_instead(state: State, runtime: Runtime[Context], *, services: Se
         return {"usage": written.usage + error.usage, "degraded": degraded}
     (judgement,), degraded = result.judgements, [*written.degraded, *result.degraded]
     if accepted(judgement, result.plan.bars) and result.plan.critic_failed == plan.critic_failed:
-        score = score_of(judgement, context)
-        update = answered(replace(draft, judgement=judgement, critique_score=score), context)
+        update = answered(replace(draft, judgement=judgement), context)
         degraded.append(Degraded("generator", QUOTED))
     return {
         **update,
