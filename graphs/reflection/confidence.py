@@ -1,27 +1,35 @@
-"""Confidence: the probability that an answer is right, from the grade of the passage cited first.
+"""Confidence: the probability that an answer is right, from the sources that it cites.
 
 A grade of relevance alone says little across questions, for one question is near to every text and
-another to none. It tells right answers from wrong ones together with how far it stands above the
-grades of the other passages that were found for the same question (query performance prediction:
-WIG, Zhou and Croft 2007; NQC, Shtok et al. 2012).
+another to none. How far it stands above the grades of the other passages of the same question tells
+right answers from wrong ones (query performance prediction: WIG, Zhou and Croft 2007; NQC, Shtok et
+al. 2012). Two readings that err on other questions stand beside it: the encoder's similarity of
+question and cited strip, which reads both texts apart, and the share of the question's content
+words in the cited texts.
 """
 
 from collections.abc import Sequence
 from math import exp, log
 from statistics import median
 
+from graphs.text.coverage import coverage
+from graphs.text.language import script_of
 from graphs.types import Citation, Passage, Strip
 
-STANDING, GRADE, SHIFT = 0.615, 0.393, -2.608
-"""Logistic regression of right answers on both readings (benchmarks/confidence.md)."""
-SUPPORTED, PARTLY = 0.7, 0.2
+WEIGHTS = (0.7167, 45.13, 2.393, 1.596)
+SHIFT = -10.443
+"""Logistic regression of right answers on their readings (benchmarks/confidence.md)."""
+SUPPORTED, PARTLY = 0.8, 0.2
 """Least confidence of these verdicts: from the first on nine in ten answers were right."""
 MIN_PASSAGES = 3
 """Among fewer passages nothing stands out."""
+ELSEWHERE = 0.43
+"""Coverage of a source in another language, which shares no words with the question: the mean."""
 _LEAST = 1e-6
 
 
 def confidence_of(
+    question: str,
     citations: Sequence[Citation],
     passages: Sequence[Passage],
     strips: Sequence[Strip],
@@ -31,31 +39,39 @@ def confidence_of(
 
     `support` is that of the answer's sentences by their sources (0 to 1).
     """
-    readings = readings_of(citations, passages, strips)
+    readings = readings_of(question, citations, passages, strips)
     if support is None or readings is None:
         return None
-    standing, grade = readings
-    return round(support / (1 + exp(-(STANDING * standing + GRADE * grade + SHIFT))), 4)
+    evidence = sum(weight * reading for weight, reading in zip(WEIGHTS, readings, strict=True))
+    return round(support / (1 + exp(-evidence - SHIFT)), 4)
 
 
 def readings_of(
-    citations: Sequence[Citation], passages: Sequence[Passage], strips: Sequence[Strip]
-) -> tuple[float, float] | None:
-    """How far the grade of the passage cited first stands above the median one, and that grade.
+    question: str,
+    citations: Sequence[Citation],
+    passages: Sequence[Passage],
+    strips: Sequence[Strip],
+) -> tuple[float, float, float, float] | None:
+    """Standing, similarity, coverage, and 1 for a question in Chinese, whose levels are others.
 
-    Both in logits. `passages` and `strips` are all that were graded for the question. Pages of the
-    web, which have the grade of their best strip, are compared among each other, for passages are
-    graded in their pool and strips are not. None without an encoder, or with too few passages.
+    The standing is how far the grade of the passage cited first is above the median one, in logits.
+    `passages` and `strips` are all that were graded for the question. Pages of the web, which have
+    the grade of their best strip, are compared among each other, for passages are graded in their
+    pool and strips are not. None without an encoder, or with too few passages.
     """
     sources = {strip.id: strip for strip in strips}
     cited = sources.get(citations[0].strip_id) if citations else None
-    if cited is None:
+    if cited is None or cited.similarity is None:
         return None
     grades = _pages(strips) if cited.origin == "web" else _graded(passages)
     if cited.document_id not in grades or len(grades) < MIN_PASSAGES:
         return None
-    grade = _logit(grades[cited.document_id])
-    return grade - median(map(_logit, grades.values())), grade
+    standing = _logit(grades[cited.document_id]) - median(map(_logit, grades.values()))
+    language = script_of(question)
+    texts = [text for it in citations for text in (it.title, it.text)]
+    is_same = script_of(citations[0].text) == language
+    covered = coverage(question, texts) if is_same else ELSEWHERE
+    return standing, cited.similarity, covered, float(language == "zh")
 
 
 def _graded(texts: Sequence[Passage | Strip]) -> dict[str, float]:
