@@ -24,12 +24,11 @@ from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import (
     BATCH_ROWS,
     document_id,
-    file_rows,
     with_vectors,
     with_words,
     without_image,
 )
-from app.ingest.sandbox import ParseTask, Sandbox
+from app.ingest.sandbox import ParseTask, Sandbox, bare_rows
 from app.ingest.spool import Spool
 from app.observability.audit import audit
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
@@ -312,16 +311,7 @@ class Ingest:
         is_small = size <= IN_PROCESS_BYTES and not apart
         # An image file has no text but its caption; its pixels are read apart later.
         if suffix in IMAGES or (self._in_process and is_small):
-            rows = await asyncio.to_thread(
-                file_rows,
-                item.file,
-                item.source,
-                item.path,
-                item.owner,
-                self.chunking,
-                self.scope.collection,
-                root=item.root,
-            )
+            rows = await asyncio.to_thread(bare_rows, replace(self._task(item), loader=""))
             return await asyncio.to_thread(with_words, rows, self.segmenter)
         return await self._sandbox.rows(self._task(item))
 
