@@ -37,7 +37,7 @@ def read_pdf(content: bytes) -> tuple[str, list[Block]]:
     """Title and blocks. Raises DocumentRefused."""
     try:
         reader = PdfReader(BytesIO(content))
-        title = str((reader.metadata or {}).get("/Title", "")).strip()
+        title = str(reader.metadata.get("/Title", "")).strip() if reader.metadata else ""
         if len(reader.pages) > MAX_PAGES:
             raise DocumentRefused(f"more than {MAX_PAGES:,} pages; split it")
         texts = [page.extract_text().strip() for page in reader.pages]
