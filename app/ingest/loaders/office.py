@@ -2,13 +2,18 @@
 
 import logging
 import re
+import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from io import BytesIO
+from itertools import islice
 from typing import Any
 
 import mammoth
+from langchain_core.document_loaders import BaseBlobParser
+from langchain_core.documents.base import Blob
 from pypdf import PdfReader
 from pypdf.errors import FileNotDecryptedError
 
@@ -36,11 +41,9 @@ STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh
 def read_pdf(content: bytes) -> tuple[str, list[Block]]:
     """Title and blocks. Raises DocumentRefused."""
     try:
-        reader = PdfReader(BytesIO(content))
-        title = str(reader.metadata.get("/Title", "")).strip() if reader.metadata else ""
-        if len(reader.pages) > MAX_PAGES:
+        pages = list(islice(_pdf_parser().lazy_parse(Blob.from_data(content)), MAX_PAGES + 1))
+        if len(pages) > MAX_PAGES:
             raise DocumentRefused(f"more than {MAX_PAGES:,} pages; split it")
-        texts = [page.extract_text().strip() for page in reader.pages]
     except FileNotDecryptedError as error:
         raise DocumentRefused("encrypted PDF: save it without a password") from error
     except (DocumentRefused, MemoryError):
@@ -48,8 +51,9 @@ def read_pdf(content: bytes) -> tuple[str, list[Block]]:
     # pypdf says of damage whatever Python says of it.
     except Exception as error:
         raise DocumentRefused("damaged PDF: it cannot be parsed") from error
-    pictures = _pdf_pictures(content, texts)
-    blocks = page_blocks(texts)
+    pictures = _pdf_pictures(content, [page.page_content for page in pages])
+    title = next((str(page.metadata.get("title", "")).strip() for page in pages), "")
+    blocks = page_blocks(page.page_content for page in pages)
     if not blocks:
         raise DocumentRefused("PDF without text, such as a scan: run text recognition on it first")
     return title, [*blocks, *pictures]
@@ -89,7 +93,17 @@ def _pdf_pictures(content: bytes, texts: Sequence[str]) -> list[Block]:
     return blocks
 
 
-def page_blocks(pages: Sequence[str]) -> list[Block]:
+@cache
+def _pdf_parser() -> BaseBlobParser:
+    with warnings.catch_warnings():  # it announces its own end of life when it is imported
+        warnings.filterwarnings("ignore", ".*langchain-community", DeprecationWarning)
+        from langchain_community.document_loaders.parsers.pdf import (  # noqa: PLC0415
+            PyPDFParser,
+        )
+    return PyPDFParser()
+
+
+def page_blocks(pages: Iterable[str]) -> list[Block]:
     """Paragraphs with their page; one that goes on over the page's end stays one, of its first."""
     blocks: list[Block] = []
     for number, text in enumerate(pages, start=1):
