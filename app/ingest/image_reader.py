@@ -14,8 +14,8 @@ from graphs.errors import InvalidImage
 class ImageReader:
     """Reads images in a process of their own, within bounds; close it with `aclose`."""
 
-    def __init__(self, cache: Path, max_processes: int = 1) -> None:
-        self._sandbox = Sandbox(cache, max_processes, serve_images)
+    def __init__(self, cache: Path) -> None:
+        self._sandbox = Sandbox(cache, 1, serve_images)
 
     async def read(self, content: bytes) -> PlainImage:
         """Raises DocumentRefused."""

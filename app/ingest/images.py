@@ -7,8 +7,7 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from app.ingest.chunker import Chunk
@@ -24,20 +23,6 @@ AROUND_CHARS = 200
 _DATA_URL = re.compile(r"data:image/[\w.+-]{1,40};base64,", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundImage:
-    """An image as its document shows it, still as its author encoded it."""
-
-    content: bytes
-    name: str
-    caption: str
-    around: str
-    headings: tuple[str, ...]
-    page: int | None
-    near: int | None
-    """The position of the text chunk that it stands by."""
-
-
 def data_url_content(url: str) -> bytes:
     """What a data URL of an image holds. Raises DocumentRefused."""
     head = _DATA_URL.match(url)
@@ -51,14 +36,16 @@ def data_url_content(url: str) -> bytes:
         raise DocumentRefused("its base64 is broken") from error
 
 
-def found_images(
+def image_chunks(
     blocks: Sequence[Block], chunks: Sequence[Chunk], file: Path, root: str
-) -> list[FoundImage]:
-    """The images that can be read: embedded ones, and files below the folder `root`.
+) -> list[tuple[Chunk, Row]]:
+    """Chunks after the text's `chunks`, one an image, each with what is kept of its image.
 
-    Nothing is fetched from the web. An image that stands in the document twice is taken once.
+    Images are those that can be read: embedded ones, still as their author encoded them, and files
+    below the folder `root`. Nothing is fetched from the web. An image that stands in the document
+    twice is taken once. `near` is the position of the text chunk that it stands by.
     """
-    images: dict[bytes, FoundImage] = {}
+    images: dict[bytes, tuple[Chunk, Row]] = {}
     total = 0
     for at, block in enumerate(blocks):
         picture = block.picture
@@ -70,37 +57,20 @@ def found_images(
             break
         before = _neighbour(reversed(blocks[:at]), block)
         after = _neighbour(blocks[at + 1 :], block)
-        images[content] = FoundImage(
-            content=content,
-            name=block.text,
-            caption=picture.caption,
-            around=" ".join(filter(None, [before[-AROUND_CHARS:], after[:AROUND_CHARS]])),
-            headings=block.headings,
-            page=block.page,
-            near=_near(before or after, block.headings, chunks),
-        )
-    return list(images.values())
-
-
-def image_chunks(images: Sequence[FoundImage], start: int) -> Iterator[tuple[Chunk, Row]]:
-    """After the text chunks, from the position `start` on: each with what is kept of its image."""
-    for position, image in enumerate(images, start):
+        position = len(chunks) + len(images)
         chunk = Chunk(
-            text=image.name,
-            headings=image.headings,
+            text=block.text,
+            headings=block.headings,
             first=position,
             last=position,
-            page=image.page,
+            page=block.page,
             lead="\n",
-            before=image.around,
+            before=" ".join(filter(None, [before[-AROUND_CHARS:], after[:AROUND_CHARS]])),
         )
-        yield (
-            chunk,
-            {
-                "keywords": [IMAGE_KEYWORD],
-                "image": {"content": image.content, "caption": image.caption, "near": image.near},
-            },
-        )
+        near = _near(before or after, block.headings, chunks)
+        image = {"content": content, "caption": picture.caption, "near": near}
+        images[content] = chunk, {"keywords": [IMAGE_KEYWORD], "image": image}
+    return list(images.values())
 
 
 def _content(reference: str, file: Path, root: str) -> bytes:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import os
+import pickle
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -11,6 +12,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from threading import Lock
 from types import MappingProxyType
 
 from langchain_core.language_models import BaseChatModel
@@ -24,13 +27,11 @@ from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import (
     BATCH_ROWS,
     document_id,
-    file_rows,
     with_vectors,
     with_words,
     without_image,
 )
-from app.ingest.sandbox import ParseTask, Sandbox
-from app.ingest.spool import Spool
+from app.ingest.sandbox import ParseTask, Sandbox, bare_rows
 from app.observability.audit import audit
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.images import ImageStore
@@ -53,6 +54,8 @@ from graphs.options import DEFAULT_COLLECTION, Scope
 IN_PROCESS_DOCUMENTS = 100
 IN_PROCESS_BYTES = 50_000
 MAX_PROCESSES = 8
+MAX_MEMORY_BYTES = 16_000_000
+"""Of what was read of an upload and waits to be stored; beyond it, it waits on disk."""
 TIMED_CHUNKS = 64
 """The first ones embedded: by them it is told how long all will take."""
 TOLD_S = 60.0
@@ -312,16 +315,7 @@ class Ingest:
         is_small = size <= IN_PROCESS_BYTES and not apart
         # An image file has no text but its caption; its pixels are read apart later.
         if suffix in IMAGES or (self._in_process and is_small):
-            rows = await asyncio.to_thread(
-                file_rows,
-                item.file,
-                item.source,
-                item.path,
-                item.owner,
-                self.chunking,
-                self.scope.collection,
-                root=item.root,
-            )
+            rows = await asyncio.to_thread(bare_rows, replace(self._task(item), loader=""))
             return await asyncio.to_thread(with_words, rows, self.segmenter)
         return await self._sandbox.rows(self._task(item))
 
@@ -369,6 +363,38 @@ class Ingest:
     def _tell(self, done: int, total: int, source: str) -> None:
         if self.progress is not None:
             self.progress(done, total, source)
+
+
+class Spool:
+    """What was read of documents and waits to be stored; `close` frees it.
+
+    The file in `folder` has no name: nobody else can open it, and it ends with the process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(  # noqa: SIM115
+            max_size=MAX_MEMORY_BYTES, dir=str(folder)
+        )
+        self._places: dict[Listed, int] = {}
+        self._lock = Lock()
+
+    def __contains__(self, item: Listed) -> bool:
+        return item in self._places
+
+    def keep(self, item: Listed, outcome: Outcome) -> None:
+        with self._lock:
+            self._places[item] = self._file.seek(0, 2)
+            pickle.dump(outcome, self._file)
+
+    def read(self, item: Listed) -> Outcome:
+        with self._lock:
+            self._file.seek(self._places[item])
+            outcome: Outcome = pickle.load(self._file)  # what `keep` has written
+            return outcome
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
 
 
 class TimedEmbedding:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app.ingest.chunker import DEFAULT_CHUNKING, Chunk, Chunking, chunk
-from app.ingest.images import found_images, image_chunks
+from app.ingest.images import image_chunks
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
@@ -68,8 +68,7 @@ def document_rows(
     identity = document_id(source, owner, collection)
     text = [block for block in document.blocks if block.picture is None]
     chunks: list[tuple[Chunk, Row]] = [(part, {}) for part in chunk(text, chunking)]
-    images = found_images(document.blocks, [part for part, _ in chunks], file, root)
-    chunks += image_chunks(images, len(chunks))
+    chunks += image_chunks(document.blocks, [part for part, _ in chunks], file, root)
     version = hashlib.sha256(f"{document.sha256} {chunking.name}".encode()).hexdigest()[:8]
     shared = {
         "document_id": identity,

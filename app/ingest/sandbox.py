@@ -175,22 +175,28 @@ def serve_rows(connection: Connection, cache: Path) -> None:
     embedder = StaticEmbedder(segmenter)
 
     def parse(task: ParseTask) -> Iterator[list[Row]]:
-        file = Path(task.file)
-        bare = rows.file_rows(
-            file,
-            task.source,
-            task.path,
-            task.owner,
-            task.chunking,
-            task.collection,
-            task.loader,
-            task.root,
-        )
+        bare = bare_rows(task)
         for at in range(0, len(bare), rows.BATCH_ROWS):
             batch = rows.with_words(bare[at : at + rows.BATCH_ROWS], segmenter)
             yield rows.with_vectors(batch, embedder) if task.embed else batch
 
     answer_tasks(connection, parse)
+
+
+def bare_rows(task: ParseTask) -> list[Row]:
+    """The rows of a document, without words and vectors. Raises DocumentRefused."""
+    from app.ingest.rows import file_rows  # noqa: PLC0415 -- loads numbers
+
+    return file_rows(
+        Path(task.file),
+        task.source,
+        task.path,
+        task.owner,
+        task.chunking,
+        task.collection,
+        task.loader,
+        task.root,
+    )
 
 
 def serve_images(connection: Connection, _: Path) -> None:

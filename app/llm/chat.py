@@ -1,6 +1,6 @@
 """Chat model: any OpenAI-compatible endpoint for LangChain, failing in plain words."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -13,11 +13,12 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint, Turn
-from app.llm.prompt_messages import prompt_messages
+from app.observability.model_calls import PromptMessage
 from app.resilience.circuit_breaker import CircuitBreaker
 from graphs.text.repetition import LoopWatch
 
 Chunks = AsyncGenerator[ChatGenerationChunk]
+_ROLES = {"human": "user", "ai": "assistant"}
 MAX_OUTPUT_TOKENS = 4096
 OPENAIS = (".openai.com", ".openai.azure.com")
 """Hosts whose reasoning models refuse `max_tokens`; others ignore `max_completion_tokens`."""
@@ -137,6 +138,11 @@ def chat_model(
             has_fallback=has_fallback,
         ),
     )
+
+
+def prompt_messages(messages: Sequence[BaseMessage]) -> list[PromptMessage]:
+    """Their text alone in OpenAI's roles: images and whatever else they carry are left out."""
+    return [PromptMessage(_ROLES.get(each.type, each.type), str(each.text)) for each in messages]
 
 
 def _count(message: BaseMessage, turn: Turn) -> None:

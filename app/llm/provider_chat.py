@@ -18,9 +18,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import Field, ValidationError
 
 from app.errors import StartFailed, wrong_fields
-from app.llm.chat import MAX_OUTPUT_TOKENS
+from app.llm.chat import MAX_OUTPUT_TOKENS, prompt_messages
 from app.llm.endpoint import Endpoint
-from app.llm.prompt_messages import prompt_messages
 from app.observability.redaction import redact
 from graphs.errors import RequestRefused
 from graphs.text.repetition import LoopWatch

@@ -61,13 +61,10 @@ class EndpointEmbedder:
         self.name, self._model = name, model
         key = key.strip() or NO_KEY
         self._timeout_s = WORKER_TIMEOUT_S if tells_input_type else TIMEOUT_S
-        self._clients = [
-            openai.OpenAI(base_url=url, api_key=key, timeout=self._timeout_s, max_retries=1)
-            for url in urls
-        ]
-        self._for_questions = [
-            _Questions(url, model, key, "embedder" if len(urls) == 1 else f"embedder_{number}")
-            for number, url in enumerate(urls, 1)
+        names = ["embedder"] if len(urls) == 1 else [f"embedder_{n + 1}" for n in range(len(urls))]
+        self._addresses = [
+            _Address(url, model, key, self._timeout_s, dependency)
+            for url, dependency in zip(urls, names, strict=True)
         ]
         self._turns = count()
         self._asked_dimensions = dimensions or openai.omit
@@ -86,13 +83,11 @@ class EndpointEmbedder:
         return unit(np.concatenate([np.zeros((0, self.dimensions), np.float32), *vectors]))
 
     async def embed_query(self, text: str) -> Vectors:
-        turn = next(self._turns) % len(self._for_questions)
-        in_turn = self._for_questions[turn:] + self._for_questions[:turn]
-        address = min(in_turn, key=lambda one: one.endpoint.breaker.openness() == 1)
+        address = min(self._in_turn(), key=lambda one: one.endpoint.breaker.openness() == 1)
         limit = call_limit(QUERY_TIMEOUT_S / SHARE).share(SHARE)
         try:
             async with address.endpoint.turn() as call, call.step(limit):
-                reply = await address.client.embeddings.create(
+                reply = await address.questions.embeddings.create(
                     **self._request([self._query_prefix + text], "query")
                 )
                 vectors = _vectors_in(reply)
@@ -103,22 +98,25 @@ class EndpointEmbedder:
 
     @property
     def circuits(self) -> Mapping[str, CircuitBreaker]:
-        breakers = [address.endpoint.breaker for address in self._for_questions]
+        breakers = [address.endpoint.breaker for address in self._addresses]
         return {breaker.name: breaker for breaker in breakers}
 
     async def aclose(self) -> None:
-        for client in self._clients:
-            client.close()
-        for address in self._for_questions:
-            await address.client.close()
+        for address in self._addresses:
+            address.passages.close()
+            await address.questions.close()
+
+    def _in_turn(self) -> list["_Address"]:
+        """All addresses, each call's from the next one on."""
+        turn = next(self._turns) % len(self._addresses)
+        return self._addresses[turn:] + self._addresses[:turn]
 
     def _batch(self, texts: Sequence[str]) -> Vectors:
-        first = next(self._turns) % len(self._clients)
-        *others, last = self._clients[first:] + self._clients[:first]
-        for client in others:
+        *others, last = self._in_turn()
+        for address in others:
             with suppress(EmbedderFailed):
-                return self._vectors(client, texts)
-        return self._vectors(last, texts)
+                return self._vectors(address.passages, texts)
+        return self._vectors(last.passages, texts)
 
     def _vectors(self, client: openai.OpenAI, texts: Sequence[str]) -> Vectors:
         """Raises EmbedderFailed."""
@@ -152,12 +150,15 @@ class EndpointEmbedder:
         return vectors
 
 
-class _Questions:
-    """An address as questions are sent to it: never again, for words alone stand in."""
+class _Address:
+    """Its clients: questions are never sent again, for words alone stand in."""
 
-    def __init__(self, url: str, model: str, key: str, dependency: str) -> None:
+    def __init__(self, url: str, model: str, key: str, timeout_s: float, dependency: str) -> None:
+        self.passages = openai.OpenAI(base_url=url, api_key=key, timeout=timeout_s, max_retries=1)
         timeout = openai.Timeout(QUERY_TIMEOUT_S)
-        self.client = openai.AsyncOpenAI(base_url=url, api_key=key, timeout=timeout, max_retries=0)
+        self.questions = openai.AsyncOpenAI(
+            base_url=url, api_key=key, timeout=timeout, max_retries=0
+        )
         self.endpoint = Endpoint(
             url, model, timeout_s=QUERY_TIMEOUT_S, max_concurrent=MAX_QUESTIONS, kind="embeddings",
             breaker=CircuitBreaker(dependency), operation="embeddings",

@@ -56,19 +56,14 @@ class StoredImages:
         self._retriever, self.store, self._tables, self.read = retriever, store, tables, read
 
     async def search(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
-        captions = await self.captions(query, k, search)
-        return await asyncio.to_thread(self._graded, query, captions)
-
-    async def captions(self, query: str, k: int, search: Search | None = None) -> list[Passage]:
-        """As the text search finds them. Raises RetrieverFailed."""
         chosen = search or Search()
         filters = chosen.filters.model_copy(update={"keywords": [IMAGE_KEYWORD]})
-        return list(await self._retriever.retrieve(query, k, replace(chosen, filters=filters)))
+        captions = await self._retriever.retrieve(query, k, replace(chosen, filters=filters))
+        return await asyncio.to_thread(self._graded, query, captions)
 
     async def match(self, image: str, k: int, scope: Scope) -> Sequence[Passage]:
         plain = await self.read(image)
-        near = await self._stored(self.store.nearest, plain.perceptual_hash, k, scope)
-        hits = [(image.id, similarity) for image, similarity in near]
+        hits = await self._stored(self.store.nearest, plain.perceptual_hash, k, scope)
         return await self.passages_of(hits, scope, captioned=True)
 
     async def passages_of(

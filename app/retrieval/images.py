@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS images (
 CREATE INDEX IF NOT EXISTS images_by_document ON images (document_id);
 CREATE INDEX IF NOT EXISTS images_by_near ON images (near);
 """
-_COLUMNS = "id, document_id, near, caption, width, height, hash"
+_COLUMNS = "id, near, caption, width, height"
 _SEEN = """owner IN (SELECT value FROM json_each(:owners)) AND
 (:collections = '[]' OR collection IN (SELECT value FROM json_each(:collections)))"""
 """The condition on what may be seen, as the index has it, with the values of `_seen_in`. A list is
@@ -56,12 +56,10 @@ class StoredImage:
     """What is kept of an image beside its pixels; `near` is the chunk of text that it stands by."""
 
     id: str
-    document_id: str
     near: str | None
     caption: str
     width: int
     height: int
-    perceptual_hash: str
 
 
 class ImageStore:
@@ -135,18 +133,14 @@ class ImageStore:
         own = set(chunk_ids)
         return sorted(images, key=lambda image: (image.id not in own, image.id))
 
-    def nearest(
-        self, perceptual_hash: str, most: int, scope: Scope
-    ) -> list[tuple[StoredImage, float]]:
-        """Those of the most similar pattern, best first: 1 for a copy, about 0.5 by chance."""
+    def nearest(self, perceptual_hash: str, most: int, scope: Scope) -> list[tuple[str, float]]:
+        """Ids of the most similar pattern, best first: 1 for a copy, about 0.5 by chance."""
         if not perceptual_hash:
             return []
         given, query = int(perceptual_hash, 16), "SELECT id, hash FROM images WHERE hash != ''"
         hashes = self._read(f"{query} AND {_SEEN}", _seen_in(scope))
         distances = [((int(own, 16) ^ given).bit_count(), key) for key, own in hashes]
-        best = sorted(distances)[:most]
-        stored = {image.id: image for image in self.of_chunks([key for _, key in best], scope)}
-        return [(stored[key], 1 - bits / HASH_BITS) for bits, key in best if key in stored]
+        return [(key, 1 - bits / HASH_BITS) for bits, key in sorted(distances)[:most]]
 
     def without_vector(self, embedder: str, most: int) -> list[tuple[str, bytes]]:
         """Ids and pixels of some, of all owners, that this embedder has not read."""

@@ -266,10 +266,10 @@ def hit_of(row: Row, score: float) -> Hit:
     return Hit(**{column: row[column] for column in HIT_COLUMNS}, score=float(score))
 
 
-def check(place: str, embedder: Embedder, written: dict[str, str]) -> None:
-    """Raises IndexMismatch where another embedder or another version wrote the index."""
+def check(place: str, embedder: Embedder | None, written: dict[str, str]) -> None:
+    """Raises IndexMismatch where another embedder, if one is given, or another version wrote it."""
     by = ""
-    if written.get("embedder") != embedder.name:
+    if embedder is not None and written.get("embedder") != embedder.name:
         by = (
             f"with the embedding table {written.get('embedder', 'of an unknown name')},"
             f" these settings choose {embedder.name}"

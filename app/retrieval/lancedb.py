@@ -238,21 +238,21 @@ async def _connected(folder: Path) -> tuple[lancedb.AsyncConnection, lancedb.Ses
     return database, caches
 
 
+async def _existing(folder: Path) -> lancedb.AsyncTable | None:
+    database = await lancedb.connect_async(folder)
+    is_there = TABLE in (await database.list_tables()).tables
+    return await database.open_table(TABLE) if is_there else None
+
+
 async def inspected(folder: Path) -> list[index.StoredDocument]:
     """The documents of all owners, after every row and the words of both languages were read.
 
     Raises IndexMismatch where another version wrote the index, IndexUnusable.
     """
     with _storage(folder):
-        database = await lancedb.connect_async(folder)
-        if TABLE not in (await database.list_tables()).tables:
+        if (table := await _existing(folder)) is None:
             return []
-        table = await database.open_table(TABLE)
-        if (await _written(table)).get("format") != index.FORMAT:
-            raise IndexMismatch(
-                f"The index in {folder} was written by another version of self-crag. Run `selfcrag"
-                " ingest --reindex` to renew it; no document has to be read again."
-            )
+        index.check(str(folder), None, await _written(table))
         rows = 0
         async for batch in await table.query().to_batches():
             rows += batch.num_rows
@@ -274,10 +274,8 @@ async def inspected(folder: Path) -> list[index.StoredDocument]:
 async def ids_with(folder: Path, keyword: str) -> list[str]:
     """Ids of the chunks of all owners that have the keyword. Raises IndexUnusable."""
     with _storage(folder):
-        database = await lancedb.connect_async(folder)
-        if TABLE not in (await database.list_tables()).tables:
+        if (table := await _existing(folder)) is None:
             return []
-        table = await database.open_table(TABLE)
         rows = await table.query().where(LANCE.having(keyword)).select(["id"]).to_list()
     return [row["id"] for row in rows]
 

@@ -45,12 +45,11 @@ class FetchingWebSearch:
         preferred_domains: Collection[str] = (),
         *,
         breaker: CircuitBreaker | None = None,
-        page_breakers: HostBreakers | None = None,
     ) -> None:
         self._engine = engine
         self._reader = reader
         self.breaker = breaker or CircuitBreaker("web_search")
-        self.page_breakers = page_breakers or HostBreakers("pages")
+        self.page_breakers = HostBreakers("pages")
         self._preferred = tuple(
             f".{domain.casefold().strip('.')}" for domain in (*ALWAYS_PREFERRED, *preferred_domains)
         )

@@ -88,9 +88,27 @@ def _name_of(picture: Picture, number: int) -> str:
 
 
 def _by(loader: str, path: Path) -> tuple[str, list[Block]]:
-    """Imported where one is chosen, for what it imports itself takes a while."""
-    read_by = import_module("app.ingest.loaders.custom").read_by
-    title, blocks = read_by(loader, path)
+    """By a document loader of LangChain's, given as `package.module.Class`.
+
+    It runs where files of binary formats are read: apart from the service, within bounds of time
+    and memory. Pages of a document count from 0 in LangChain, from 1 here.
+    """
+    from langchain_core.document_loaders import BaseLoader  # noqa: PLC0415 -- takes a while
+
+    module, _, class_name = loader.rpartition(".")
+    try:
+        reader = getattr(import_module(module), class_name)(str(path))
+    except (ImportError, AttributeError) as error:
+        why = " ".join(str(error).split())
+        raise DocumentRefused(f"its loader {loader} cannot be used: {why}") from error
+    if not isinstance(reader, BaseLoader):
+        raise DocumentRefused(f"its loader {loader} is not a LangChain document loader")
+    title, blocks = "", list[Block]()
+    for document in reader.lazy_load():
+        value, page = document.metadata.get("title"), document.metadata.get("page")
+        title = title or (value if isinstance(value, str) else "")
+        number = page + 1 if isinstance(page, int) else None
+        blocks += [replace(block, page=number) for block in text_blocks(document.page_content)]
     return title, blocks
 
 

@@ -78,8 +78,7 @@ def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
     """The picture, and its text, but for one that stands alone, where it is a caption at most."""
     token = tokens[at]
     says = any(it.type in {"text", "code_inline"} and it.content.strip() for it in tokens)
-    names = {"src": "src", "title": "title"}
-    given = {name: str(token.attrGet(key) or "") for name, key in names.items()}
+    given = {name: str(token.attrGet(name) or "") for name in ("src", "title")}
     given["alt"] = token.content
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in given.items() if value)
     return f"<img{attributes}>{escape(token.content) if says else ''}"

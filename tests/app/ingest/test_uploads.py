@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest import spool
+from app.ingest import pipeline
 from app.ingest import uploads as module
 from app.ingest.uploads import Received, Uploads, listed_in
 from app.retrieval import lancedb
@@ -65,7 +65,7 @@ async def test_a_document_that_is_slow_to_read_holds_up_no_other_upload(
     """Nor does a large one, of which what is read waits on disk; a second large one waits."""
     monkeypatch.setattr(module, "LARGE_BYTES", 60_000)
     monkeypatch.setattr(module, "READ_WAIT_S", 0.05)
-    monkeypatch.setattr(spool, "MAX_MEMORY_BYTES", 100)
+    monkeypatch.setattr(pipeline, "MAX_MEMORY_BYTES", 100)
     brackets = sent(tmp_path / "slow", brackets="[\n" * 60_000, hall="The hall is dark.\n")
     slow = asyncio.create_task(uploads.bring_in(brackets))
     await asyncio.sleep(0.2)
