@@ -7,25 +7,7 @@ import httpx
 import pytest
 
 from benchmarks.service.overhead import INSIDE, LOADS, OUTSIDE, ROOT, main, on_cost, service
-from benchmarks.service.overhead_report import SMALL, report, spread
-
-MS = {way: [10.0 * (n + 1), 20.0 * (n + 1)] for n, way in enumerate((*INSIDE, *OUTSIDE))}
-FIGURES = {
-    "cost": {"rounds": 2, "times": 3, "cpu_ms": {SMALL: MS}, "before_ms": {SMALL: MS}},
-    "first": {"seconds": 1.0, "runs": [{"first_step_s": 0.02, "run_s": 8.0}]},
-    "stops": {
-        way: {"let go": spread([4.0, 2.0]), "ended": spread([5.0]), "times": 2}
-        for way in ("cancelled", "left, JSON")
-    },
-}
-
-
-def test_the_report_says_ratios_and_aims() -> None:
-    said = report(FIGURES)
-    place = [*MS].index("POST /ask, stream") + 1
-    assert f"| CPU of `POST /ask, stream` to `ainvoke`, {SMALL} | <= 2.2 | {place}.00 |" in said
-    assert "| time to the first step, of the run | <= 5% | 0.25% |" in said
-    assert "| cancelled: all has ended, p95 | <= 100 ms | 5.0 ms |" in said
+from benchmarks.service.overhead_report import report
 
 
 def test_the_kept_report_is_that_of_the_kept_figures() -> None:
@@ -39,7 +21,7 @@ async def test_every_way_is_measured(tmp_path: Path) -> None:
         async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
             found = await on_cost({"cpu_ms": client}, rounds=1, times=3)
     for load in LOADS:
-        assert set(found["cpu_ms"][load]) == set(MS)
+        assert set(found["cpu_ms"][load]) == {*INSIDE, *OUTSIDE}
         assert all(ms > 0 for line in found["cpu_ms"][load].values() for ms in line)
 
 

@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import httpx
@@ -81,17 +81,13 @@ def test_the_page_counts_and_compares_revision() -> None:
         "model": "m",
         "seed": 1,
         "picture": "",
-        "answers": [vars_of(row) for row in rows],
+        "answers": [asdict(row) for row in rows],
     }
     text = page(figures)
 
     assert "| covered | self_crag | 3 | 3 (3) | 0 | 0 | 0 | 0 |  |" in text
     assert "| haystack, BM25 quote | 1 of 1 | 1.00 | 1 | 0.00 |" in text
     assert "2 answers of `self_crag` are quoted instead: with the fact 0 before, 2 now" in text
-
-
-def vars_of(answer: Answer) -> dict[str, object]:
-    return {name: getattr(answer, name) for name in answer.__dataclass_fields__}
 
 
 class Counting:

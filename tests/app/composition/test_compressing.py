@@ -1,53 +1,31 @@
 """The knowledge compressed by a worker's language model, from options to answer."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from app.composition.services import WorkerCompressor, compressors_of, open_services
-from app.errors import InvalidRequest
-from app.runs.manager import checked_options
 from app.settings import Settings
 from evaluator.client import EvaluatorClient
 from evaluator.schema import Ready
-from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from graphs.errors import CompressorFailed
-from graphs.state import Context
+from tests.app.conftest import Loaded
 from tests.app.serving import Serve
 from tests.evaluator.in_process import asking
 from tests.evaluator.tiny_language_model import tiny_language_model
-from tests.fakes import services
 from tests.graphs.languages import World, both_languages
 
 
-@pytest.fixture
-async def client() -> AsyncIterator[EvaluatorClient]:
-    """Of a worker without a language model."""
-    app = create_app(EvaluatorSettings())
-    async with asking(app, is_raising=False) as http:
-        yield EvaluatorClient(http)
+async def test_a_worker_with_a_model_alone_offers_both_methods(loaded: Loaded) -> None:
+    async with asking(loaded.create_worker(EvaluatorSettings()), is_raising=False) as http:
+        client = EvaluatorClient(http)
 
-
-async def test_a_worker_without_a_model_offers_none_and_says_so(client: EvaluatorClient) -> None:
-    worker = await client.abilities()
-
-    assert compressors_of(client, worker) == {}
-    with pytest.raises(CompressorFailed, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
-        await WorkerCompressor(client, "longllmlingua").compress("q", ["a"], 0.5)
-
-
-async def test_both_methods_are_offered_under_their_options(client: EvaluatorClient) -> None:
-    offered = compressors_of(client, Ready(model="m", compressor="tiny"))
-
-    assert set(offered) == {"longllmlingua", "selective_context"}
-
-
-@pytest.mark.parametrize("by", ["longllmlingua", "selective_context"])
-async def test_what_cannot_be_served_is_refused_before_the_run(by: str) -> None:
-    with pytest.raises(InvalidRequest, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
-        checked_options(Context.model_validate({"compress": by}), "none", services())
+        assert compressors_of(client, await client.abilities()) == {}
+        with pytest.raises(CompressorFailed, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
+            await WorkerCompressor(client, "longllmlingua").compress("q", ["a"], 0.5)
+        offered = compressors_of(client, Ready(model="m", compressor="tiny"))
+        assert set(offered) == {"longllmlingua", "selective_context"}
 
 
 @both_languages

@@ -17,7 +17,6 @@ from graphs.types import WebPage
 from prompts import prompt
 from tests import fakes
 from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
 from tests.umbra import CHINESE, ENGLISH, PAGE, SECOND, TOWER, rejecting
 
 ROOT = Path(__file__).parents[3]
@@ -113,16 +112,15 @@ def test_what_is_refused_is_told_in_the_words_of_the_service(serve: Serve) -> No
 
 @pytest.mark.parametrize("kind", [SelfCragRetriever, SelfCragChat])
 async def test_a_call_that_is_cancelled_ends_its_run(
-    serve: Serve, kind: type[SelfCragRetriever | SelfCragChat]
+    slow: Serving, kind: type[SelfCragRetriever | SelfCragChat]
 ) -> None:
-    waiting = Waiting()
-    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
-    call = asyncio.create_task(kind(url=serving.url).ainvoke(ENGLISH))
+    waiting = slow.app.state.services.retriever.waiting
+    call = asyncio.create_task(kind(url=slow.url).ainvoke(ENGLISH))
     await asyncio.to_thread(wait_until, lambda: bool(waiting.at_s), 10)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await asyncio.to_thread(wait_until, lambda: not serving.runs_under_way(), GONE_WITHIN_S)
+    await asyncio.to_thread(wait_until, lambda: not slow.runs_under_way(), GONE_WITHIN_S)
     assert waiting.left_s
 
 

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import fakes
-from tests.app.serving import Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
+from tests.app.serving import Serving, wait_until
 from tests.handbook.blocks import BLOCKS, Block
 from tests.handbook.test_examples import here
-from tests.umbra import CHINESE, ENGLISH, TOWER
+from tests.umbra import CHINESE, ENGLISH
 
 pytestmark = pytest.mark.slow
 FILE = Path(__file__).parents[3] / "app/integrations/llama_index.py"
@@ -100,20 +98,18 @@ except TimeoutError:
 
 
 def test_a_call_that_is_cancelled_ends_its_run(
-    serve: Serve, llama_index_python: Path, place: Path
+    slow: Serving, llama_index_python: Path, place: Path
 ) -> None:
-    waiting = Waiting()
-    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
     done = subprocess.run(
-        [llama_index_python, "-c", STOPS, serving.url],
+        [llama_index_python, "-c", STOPS, slow.url],
         cwd=place,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.stdout == "stopped\n", done.stderr
-    wait_until(lambda: not serving.runs_under_way(), 1.0)
-    assert waiting.left_s
+    wait_until(lambda: not slow.runs_under_way(), 1.0)
+    assert slow.app.state.services.retriever.waiting.left_s
 
 
 EXAMPLES = [block for block in BLOCKS if "llama-index-core" in block.needs]

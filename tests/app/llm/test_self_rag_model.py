@@ -16,7 +16,6 @@ from graphs.generation.answer import NO_LISTENER, generate_answer
 from graphs.generation.prompts import DraftRequest
 from graphs.ports import Critic, ReflectiveGenerator
 from graphs.text.citations import cited_numbers
-from graphs.text.language import script_of
 from graphs.types import Draft, Judgement, Strip
 from tests import fakes
 from tests.loopback.openai import OPENAI_KEY
@@ -124,17 +123,11 @@ async def test_chinese_is_read_alike(model: NativeGenerator) -> None:
     assert reply.judgement.relevance == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize(
-    ("question", "passage"),
-    [(QUESTION, LIGHTHOUSE), ("灯塔是做什么的？", strip("灯塔为船只指引方向。", "灯塔"))],
-)
 async def test_an_answer_cut_off_at_the_limit_is_told(
-    reflective_server: ReflectiveServer,
-    monkeypatch: pytest.MonkeyPatch,
-    question: str,
-    passage: Strip,
+    reflective_server: ReflectiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = DraftRequest(question, [], [passage], floor=0.0, language=script_of(question))
+    passage = strip("灯塔为船只指引方向。", "灯塔")
+    request = DraftRequest("灯塔是做什么的？", [], [passage], floor=0.0, language="zh")
     for most, told in ((3, ["generator"]), (300, [])):
         monkeypatch.setattr(module, "MAX_OUTPUT_TOKENS", most)
         generator = NativeGenerator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
@@ -246,11 +239,8 @@ async def test_a_model_without_the_tokens_is_refused_by_name(
         await model.check()
     assert NATIVE_MODEL in str(failed.value)
     reply = await model.write(QUESTION, LIGHTHOUSE)
-    assert (reply.judgement.relevance, reply.judgement.support, reply.judgement.utility) == (
-        0,
-        0,
-        0,
-    )
+    judgement = reply.judgement
+    assert (judgement.relevance, judgement.support, judgement.utility) == (0, 0, 0)
 
 
 async def test_more_log_probabilities_than_served_are_refused(
@@ -261,10 +251,7 @@ async def test_more_log_probabilities_than_served_are_refused(
         await model.write(QUESTION)
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(400, "did not accept"), (401, "refused the key"), (404, "does not know"), (500, "failing")],
-)
+@pytest.mark.parametrize(("status", "words"), [(401, "refused the key"), (500, "failing")])
 async def test_a_refusal_is_told_in_words(
     model: NativeGenerator, reflective_server: ReflectiveServer, status: int, words: str
 ) -> None:
@@ -279,11 +266,10 @@ async def test_a_refusal_is_told_in_words(
         await NativeCritic(model).needs_retrieval(QUESTION)
 
 
-@pytest.mark.parametrize("status", [429, 503])
 async def test_what_fails_for_the_moment_is_tried_again(
-    model: NativeGenerator, reflective_server: ReflectiveServer, status: int
+    model: NativeGenerator, reflective_server: ReflectiveServer
 ) -> None:
-    reflective_server.status, reflective_server.failures = status, 1
+    reflective_server.status, reflective_server.failures = 503, 1
     assert (await model.write(QUESTION, LIGHTHOUSE)).text == "A lighthouse warns ships."
     assert len(reflective_server.requests) == 2
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests import fakes
 from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
 from tests.umbra import CHINESE, ENGLISH, FIRST, PAGE, SECOND, TOWER, rejecting
 
 Part = dict[str, Any]
@@ -103,6 +102,11 @@ def test_drafts_are_data_unless_asked_for_otherwise(serve: Serve) -> None:
     assert states[-1] == ("draft-1", "accepted")
     assert not drafts[-1]["data"]["text"], "the text is a part of its own now"
     assert [p["delta"] for p in parts if p["type"] == "text-delta"] == [SECOND]
+    steps = [part for part in parts if part["type"] == "data-step"]
+    assert all(step["transient"] for step in steps), "steps are not kept"
+    assert {"grade", "critique", "revise"} <= {step["data"]["step"] for step in steps}
+    (answer,) = [part["data"] for part in parts if part["type"] == "data-answer"]
+    assert answer["answer"] == SECOND
 
 
 def test_a_rejected_draft_is_taken_back(serve: Serve) -> None:
@@ -132,16 +136,6 @@ def test_older_clients_get_the_answer_alone(serve: Serve) -> None:
     assert "reset-step" not in {part["type"] for part in parts}
     assert [p["delta"] for p in parts if p["type"] == "text-delta"] == [SECOND]
     assert "The draft is withdrawn." in texts(put_together(parts), "reasoning")
-
-
-def test_steps_come_as_data_that_is_not_kept(serve: Serve) -> None:
-    parts = parts_of(post(serve(rejecting()), message(ENGLISH)))
-    steps = [part for part in parts if part["type"] == "data-step"]
-
-    assert all(step["transient"] for step in steps)
-    assert {"grade", "critique", "revise"} <= {step["data"]["step"] for step in steps}
-    (answer,) = [part["data"] for part in parts if part["type"] == "data-answer"]
-    assert answer["answer"] == SECOND
 
 
 def test_a_page_is_a_source_url(serve: Serve) -> None:
@@ -208,16 +202,15 @@ def test_a_failure_is_an_error_part(serve: Serve) -> None:
     assert "Quote run" in parts[-1]["errorText"]
 
 
-def test_a_run_ends_when_its_client_leaves(serve: Serve) -> None:
-    waiting = Waiting()
-    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
+def test_a_run_ends_when_its_client_leaves(slow: Serving) -> None:
+    waiting = slow.app.state.services.retriever.waiting
     body = json.dumps({"messages": [message(ENGLISH)], "workflow": "rag"}).encode()
     head = (
         "POST /ask/ui HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port)) as connection:
         connection.sendall(head.encode() + body)
         wait_until(lambda: bool(waiting.at_s), 5)
-    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
+    wait_until(lambda: slow.runs_under_way() == 0, GONE_WITHIN_S)
     assert len(waiting.left_s) == 1

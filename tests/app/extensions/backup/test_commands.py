@@ -47,7 +47,7 @@ def done(result: Result) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("target", ["b", "b.tar", "备份.tgz"])
+@pytest.mark.parametrize("target", ["b", "备份.tgz"])
 def test_backup_restore_and_check(command: Command, tmp_path: Path, target: str) -> None:
     elsewhere = str(tmp_path / "elsewhere")
     assert f"backed up to {target}: 4 documents" in done(command("backup", target))

@@ -20,6 +20,13 @@ QUESTIONS = [
 CSV = "question,answer,answerable\nWhat burns?,whale oil|tallow,\nWho sang?,,false\n"
 
 
+@pytest.fixture
+def state(data_dir: Path, monkeypatch: pytest.MonkeyPatch, clean_environment: None) -> None:
+    """The small knowledge base for commands, without the web."""
+    monkeypatch.setenv("SELFCRAG_DATA_DIR", str(data_dir))
+    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
+
+
 @pytest.fixture(scope="module")
 def serving() -> Iterator[Serving]:
     with Serving(app_of(fakes.services(fakes.FakeRetriever([LAMP])))) as serving:
@@ -133,11 +140,10 @@ def test_what_cannot_be_evaluated_is_refused(
     assert said in refused.text
 
 
+@pytest.mark.usefixtures("state")
 def test_the_command_reports_compares_and_makes_first_questions(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_environment: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SELFCRAG_DATA_DIR", str(data_dir))
-    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke
     refused = run(cli, ["evaluate", "first.jsonl", "--make", "3", "--collection", "../docs"])
@@ -169,11 +175,8 @@ def test_the_command_reports_compares_and_makes_first_questions(
     assert "worse: rag recall" in worse.output
 
 
-def test_questions_are_labelled_by_hand(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_environment: None
-) -> None:
-    monkeypatch.setenv("SELFCRAG_DATA_DIR", str(data_dir))
-    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
+@pytest.mark.usefixtures("state")
+def test_questions_are_labelled_by_hand(tmp_path: Path) -> None:
     file = tmp_path / "own.jsonl"
     question = "What does the upper threshold decide?"
     lines = [
@@ -208,11 +211,11 @@ def test_questions_are_labelled_by_hand(
     assert "at least 20 graded questions" in measured.output
 
 
+@pytest.mark.usefixtures("state")
 def test_an_empty_collection_beside_others_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_environment: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SELFCRAG_DATA_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
     (tmp_path / "tower.md").write_text("# Umbra\n\nThe red tower is 87 metres tall.\n", "utf-8")
     run = CliRunner().invoke
     added = run(cli, ["ingest", str(tmp_path / "tower.md"), "--collection", "manual"])

@@ -1,9 +1,9 @@
 """LangGraph's own clients against the service: RemoteGraph alone, as a node, and the SDK."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -16,11 +16,8 @@ from langgraph_sdk.errors import ConflictError
 
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
-from tests.app.serving import GONE_WITHIN_S, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
-
-Serve = Callable[..., Serving]
+from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
+from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 
 @dataclass
@@ -42,11 +39,6 @@ class Clients:
 def clients() -> Iterator[Clients]:
     with ExitStack() as opened:
         yield Clients(opened)
-
-
-def waiting_services() -> tuple[Any, Waiting]:
-    waiting = Waiting()
-    return fakes.services(SlowRetriever([TOWER], waiting=waiting)), waiting
 
 
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])
@@ -169,23 +161,21 @@ def test_a_background_run_is_joined_and_followed(clients: Clients, serve: Serve)
     assert last.data["answer"] == SECOND
 
 
-async def test_a_client_that_is_cancelled_ends_its_run(serve: Serve) -> None:
-    services, waiting = waiting_services()
-    serving = serve(services)
-    async with get_client(url=serving.url, api_key=None) as client:
+async def test_a_client_that_is_cancelled_ends_its_run(slow: Serving) -> None:
+    waiting = slow.app.state.services.retriever.waiting
+    async with get_client(url=slow.url, api_key=None) as client:
         graph = RemoteGraph("self_crag", client=client)
         task = asyncio.create_task(graph.ainvoke({"question": ENGLISH}))
         await asyncio.to_thread(wait_until, lambda: bool(waiting.at_s), 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    await asyncio.to_thread(wait_until, lambda: not serving.runs_under_way(), GONE_WITHIN_S)
+    await asyncio.to_thread(wait_until, lambda: not slow.runs_under_way(), GONE_WITHIN_S)
     assert waiting.left_s
 
 
-def test_the_sdk_cancels_a_run(clients: Clients, serve: Serve) -> None:
-    services, waiting = waiting_services()
-    client = clients.sdk(serve(services))
+def test_the_sdk_cancels_a_run(clients: Clients, slow: Serving) -> None:
+    waiting, client = slow.app.state.services.retriever.waiting, clients.sdk(slow)
     run = client.runs.create(None, "crag", input={"question": ENGLISH})
     wait_until(lambda: bool(waiting.at_s), 10)
     thread_id, run_id = run["thread_id"], run["run_id"]
@@ -228,11 +218,7 @@ def test_what_cannot_be_done_is_refused_in_words(serve: Serve) -> None:
 
 @pytest.mark.slow
 def test_a_failed_run_raises_at_the_client(clients: Clients, serve: Serve) -> None:
-    class Broken(fakes.FakeRetriever):
-        async def retrieve(self, *_: Any, **__: Any) -> Any:
-            raise ZeroDivisionError
-
-    serving = serve(replace(fakes.services(), retriever=Broken()))
+    serving = serve(fakes.services(fakes.BrokenRetriever()))
     with pytest.raises(RemoteException, match="Internal error"):
         clients.remote(serving).invoke({"question": ENGLISH})
     with pytest.raises(Exception, match="Internal error"):

@@ -22,8 +22,7 @@ from tests.app.conftest import NOWHERE
 from tests.app.knowledge import copied
 from tests.app.processes import BIN, environment
 from tests.app.serving import GONE_WITHIN_S, Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
-from tests.umbra import CHINESE, ENGLISH, TOWER
+from tests.umbra import CHINESE, ENGLISH
 
 ERAS = pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 
@@ -100,16 +99,15 @@ async def test_an_assistant_asks_over_http(service: Serving, era: str) -> None:
 
 
 @ERAS
-async def test_a_call_that_is_cancelled_ends_its_run(serve: Serve, era: str) -> None:
-    waiting = Waiting()
-    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
-    async with client_of(serving, era) as client:
+async def test_a_call_that_is_cancelled_ends_its_run(slow: Serving, era: str) -> None:
+    waiting = slow.app.state.services.retriever.waiting
+    async with client_of(slow, era) as client:
         for tool in ("ask", "search"):
             call = asyncio.create_task(client.call_tool(tool, {"question": ENGLISH}))
             before = len(waiting.at_s)
             await asyncio.to_thread(wait_until, lambda n=before: len(waiting.at_s) > n, 10)
             call.cancel()
-            await asyncio.to_thread(wait_until, lambda: not serving.runs_under_way(), GONE_WITHIN_S)
+            await asyncio.to_thread(wait_until, lambda: not slow.runs_under_way(), GONE_WITHIN_S)
             assert len(waiting.left_s) == len(waiting.at_s)
             with pytest.raises(asyncio.CancelledError):
                 await call

@@ -16,7 +16,6 @@ from tests import fakes
 from tests.app.extensions.openai.test_chat import asked
 from tests.app.extensions.openai.test_errors import request_bytes
 from tests.app.serving import Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
 from tests.umbra import ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 HEADERS = {"X-OpenWebUI-User-Id": "u1", "X-OpenWebUI-Chat-Id": "0a1b-2c3d"}
@@ -62,20 +61,16 @@ def shown(lines: list[dict[str, Any]]) -> list[str]:
     return states
 
 
-def test_drafts_are_shown_and_taken_back(serve: Serve) -> None:
-    states = shown(lines_of(serve(rejecting()), HEADERS))
-
-    assert FIRST in states
-    assert states[states.index(FIRST) + 1] == ""
-    assert states[-1] == SECOND
-
-
-def test_steps_are_statuses_and_citations_sources(serve: Serve) -> None:
+def test_drafts_are_taken_back_and_steps_are_statuses(serve: Serve) -> None:
     lines = lines_of(serve(rejecting()), HEADERS)
+    states = shown(lines)
     events = [line["event"] for line in lines if "event" in line]
     statuses = [event["data"] for event in events if event["type"] == "status"]
     (source,) = [event["data"] for event in events if event["type"] == "source"]
 
+    assert FIRST in states
+    assert states[states.index(FIRST) + 1] == ""
+    assert states[-1] == SECOND
     assert statuses[0]["description"].startswith("Retrieval")
     assert [status["done"] for status in statuses] == [False] * (len(statuses) - 1) + [True]
     assert source["source"] == {"id": "docs/en/page.md", "name": "docs/en/page.md"}
@@ -162,21 +157,20 @@ def test_titles_and_tags_are_refused_and_not_asked_as_questions(serve: Serve, st
     assert retriever.asked == []
 
 
-def test_two_models_are_asked_in_one_chat_at_once(serve: Serve) -> None:
-    waiting = Waiting()
-    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
+def test_two_models_are_asked_in_one_chat_at_once(slow: Serving) -> None:
+    waiting = slow.app.state.services.retriever.waiting
     headers = {"X-OpenWebUI-Chat-Id": "chat-9"}
     head = request_bytes(stream=True).replace(
         b"Host: localhost", b"Host: localhost\r\nX-OpenWebUI-Chat-Id: chat-9"
     )
-    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port)) as connection:
         connection.sendall(head)
         wait_until(lambda: bool(waiting.at_s), 5)
         waiting.seconds = 0
         body = {"model": "crag", "messages": asked(ENGLISH)}
-        beside = serving.client.post("/v1/chat/completions", json=body, headers=headers)
+        beside = slow.client.post("/v1/chat/completions", json=body, headers=headers)
         named = {**body, "thread_id": "chat-9"}
-        refused = serving.client.post("/v1/chat/completions", json=named, headers=headers)
+        refused = slow.client.post("/v1/chat/completions", json=named, headers=headers)
 
     assert "87" in beside.json()["choices"][0]["message"]["content"]
     assert refused.status_code == 409

@@ -12,7 +12,6 @@ from tests.app.extensions.openai.test_chat import asked, client_of
 from tests.app.extensions.openai.test_errors import body_of, request_bytes
 from tests.app.keys import key_of
 from tests.app.serving import Serve, Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
 from tests.app.storage.test_api_keys import settings_of
 from tests.umbra import ENGLISH, TOWER
 
@@ -89,13 +88,12 @@ def test_a_chat_of_the_ai_sdk_is_a_thread(serve: Serve, trigger: str, is_told: b
     assert ("assistant: It is 87 metres tall (1)." in chat.prompt()) == is_told
 
 
-def test_a_busy_thread_is_a_conflict(serve: Serve) -> None:
-    waiting = Waiting()
-    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
-    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+def test_a_busy_thread_is_a_conflict(slow: Serving) -> None:
+    waiting = slow.app.state.services.retriever.waiting
+    with socket.create_connection(("127.0.0.1", slow.port)) as connection:
         connection.sendall(request_bytes(thread_id="chat-4", stream=True))
         wait_until(lambda: bool(waiting.at_s), 5)
-        with client_of(serving) as client, pytest.raises(openai.ConflictError) as busy:
+        with client_of(slow) as client, pytest.raises(openai.ConflictError) as busy:
             client.chat.completions.create(
                 model="rag", messages=asked(ENGLISH), extra_body={"thread_id": "chat-4"}
             )
