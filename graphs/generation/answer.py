@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -157,43 +158,20 @@ async def generate_answer(
 
     The fallback model answers then; without one, sentences are quoted.
     """
-    text_listener = NO_LISTENER if request.choices else listener
-    try:
-        if services.reflective is not None:
-            written = await _by_reflective(services, services.reflective, request, text_listener)
-            return await _closed(written, request, services, listener)
-        if services.chat is not None:
-            messages = answering_messages(request)
-            written = await _by_chat(services, services.chat, messages, request, text_listener)
-            return await _closed(written, request, services, listener)
-    except GeneratorFailed as error:
-        text_listener.retract(str(error))  # what the model has said so far is void
-        if (other := services.fallen_back) is not None:
-            return after_failure(error, await generate_answer(request, other, listener), other)
-        return after_failure(error, await quote(request, services, listener))
-    return await quote(request, services, listener)
+    written = await _by_model(request, services, listener, answering_messages)
+    if written.generator:
+        return written
+    quoted = await quote(request, services, listener)
+    usage, degraded = written.usage + quoted.usage, (*written.degraded, *quoted.degraded)
+    return replace(quoted, usage=usage, degraded=degraded)
 
 
 async def answer_directly(
     request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
     """An answer from what the model knows; empty where there is no model, or it fails."""
-    nothing = GeneratedText("", EXTRACTIVE, Usage())
-    text_listener = NO_LISTENER if request.choices else listener
-    try:
-        if services.reflective is not None:
-            written = await _by_reflective(services, services.reflective, request, text_listener)
-            return await _closed(written, request, services, listener)
-        if services.chat is not None:
-            messages = direct_messages(request)
-            written = await _by_chat(services, services.chat, messages, request, text_listener)
-            return await _closed(written, request, services, listener)
-    except GeneratorFailed as error:
-        text_listener.retract(str(error))
-        if (other := services.fallen_back) is not None:
-            return after_failure(error, await answer_directly(request, other, listener), other)
-        return after_failure(error, nothing)
-    return nothing
+    written = await _by_model(request, services, listener, direct_messages)
+    return replace(written, generator=written.generator or EXTRACTIVE)
 
 
 async def revise_answer(
@@ -204,22 +182,41 @@ async def revise_answer(
     A model that writes reflection tokens is not asked again about the same knowledge: it takes no
     criticism and would repeat itself.
     """
+    if services.chat is not None or len(request.knowledge) <= len(draft.knowledge):
+        services = replace(services, reflective=None)
+    messages = partial(revising_messages, answer=draft.answer, criticism=criticism)
+    written = await _by_model(request, services, listener, messages)
+    return replace(written, generator=written.generator or draft.generator)
+
+
+async def _by_model(
+    request: DraftRequest,
+    services: Services,
+    listener: Listener,
+    messages: Callable[[DraftRequest], list[BaseMessage]],
+) -> GeneratedText:
+    """What the model writes, or where it fails the fallback model; else empty, by no generator."""
     text_listener = NO_LISTENER if request.choices else listener
+    nothing = GeneratedText("", "", Usage())
     try:
-        if services.chat is not None:
-            messages = revising_messages(request, draft.answer, criticism)
-            written = await _by_chat(services, services.chat, messages, request, text_listener)
-            return await _closed(written, request, services, listener)
-        if services.reflective is not None and len(request.knowledge) > len(draft.knowledge):
+        if services.reflective is not None:
             written = await _by_reflective(services, services.reflective, request, text_listener)
-            return await _closed(written, request, services, listener)
+        elif services.chat is not None:
+            prompt_messages = messages(request)
+            written = await _by_chat(
+                services, services.chat, prompt_messages, request, text_listener
+            )
+        else:
+            return nothing
+        return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        text_listener.retract(str(error))
+        text_listener.retract(str(error))  # what the model has said so far is void
+        again, degraded = nothing, error.degraded
         if (other := services.fallen_back) is not None:
-            again = await revise_answer(request, draft, criticism, other, listener)
-            return after_failure(error, again, other)
-        return after_failure(error, GeneratedText("", draft.generator, Usage()))
-    return GeneratedText("", draft.generator, Usage())
+            again = await _by_model(request, other, listener, messages)
+            degraded = error.answered_by(other.chat_name) if again.answer else degraded
+        usage = error.usage + again.usage
+        return replace(again, usage=usage, degraded=(degraded, *again.degraded))
 
 
 async def _closed(
@@ -246,21 +243,6 @@ async def _closed(
         cites=tuple(cited_numbers(written.answer)),
         usage=written.usage + usage,
         degraded=degraded,
-    )
-
-
-def after_failure(
-    error: GeneratorFailed, stand_in: GeneratedText, fallen_back: Services | None = None
-) -> GeneratedText:
-    """The stand-in where the model failed, with the failed call and the degradation.
-
-    With `fallen_back` the fallback model wrote it, unless that failed, too.
-    """
-    degraded = error.degraded
-    if fallen_back and stand_in.answer and stand_in.generator == fallen_back.chat_name:
-        degraded = error.answered_by(fallen_back.chat_name)
-    return replace(
-        stand_in, usage=stand_in.usage + error.usage, degraded=(degraded, *stand_in.degraded)
     )
 
 
