@@ -86,6 +86,18 @@ class GeneratedText:
     cites: tuple[int, ...] = ()
     missing: tuple[str, ...] = ()
 
+    def as_draft(self, knowledge: Sequence[Strip], n: int = 1) -> Draft:
+        """A draft from this knowledge."""
+        return Draft(
+            self.answer,
+            tuple(knowledge),
+            n,
+            self.generator,
+            self.judgement,
+            cites=self.cites,
+            missing=self.missing,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:

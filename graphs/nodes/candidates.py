@@ -120,12 +120,7 @@ async def draft(state: State, runtime: Runtime[Context], *, services: Services) 
         request, affordable, streamed(runtime) if is_only else NO_LISTENER
     )
     finished = replace(
-        candidate,
-        answer=written.answer,
-        generator=written.generator,
-        judgement=written.judgement,
-        cites=written.cites,
-        missing=written.missing,
+        written.as_draft(candidate.knowledge, candidate.n),
         budget_exhausted=affordable is not services,
     )
     return {"drafts": [finished], "usage": written.usage, "degraded": list(written.degraded)}

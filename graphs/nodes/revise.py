@@ -224,10 +224,7 @@ async def _revised(
     request = request_of(state, knowledge, plan, context)
     criticism = state["critique"][-1].criticism
     written = await revise_answer(request, draft, criticism, services, listener)
-    revision = Draft(
-        written.answer, tuple(knowledge), judgement=written.judgement, cites=written.cites
-    )
-    return revision, replace(written, usage=written.usage + usage)
+    return written.as_draft(knowledge), replace(written, usage=written.usage + usage)
 
 
 def _retracting(runtime: Runtime[Context], round_: int, why: str) -> Listener:
