@@ -21,8 +21,8 @@ from benchmarks.reproduce.material import BenchmarkCase, BenchmarkSet, RecordedW
 from benchmarks.reproduce.measures import question_of, values_of
 from evaluator.settings import EvaluatorSettings
 from graphs.critics.evaluator import EvaluatorCritic
-from graphs.nodes.search import GivenPassages
 from graphs.ports import Services
+from graphs.types import Passage
 
 VERSION = 1
 """Of what is kept: raised where the same run would be measured otherwise."""
@@ -123,6 +123,16 @@ def _models(services: Services) -> Models:
     }
 
 
+class EmptyIndex:
+    """A knowledge base without documents."""
+
+    async def retrieve(self, *_: object, **__: object) -> list[Passage]:
+        return []
+
+    async def ready(self) -> bool:
+        return True
+
+
 @asynccontextmanager
 async def _asker(
     arm: Arm, bench: Bench, *, is_searched: bool, is_timed: bool
@@ -136,7 +146,7 @@ async def _asker(
             if bench.web is not None:
                 services = replace(services, web_search=bench.web)
             if not is_searched:
-                services = replace(services, retriever=GivenPassages(()))
+                services = replace(services, retriever=EmptyIndex())
             if metered is not None:
                 critic = EvaluatorCritic(metered, metered.bars)
                 services = replace(services, evaluator=metered, critic=critic)

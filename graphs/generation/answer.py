@@ -1,5 +1,6 @@
 """Answer generation: a draft from a question and its knowledge, whoever writes it."""
 
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from graphs.generation.prompts import (
     usage_of,
 )
 from graphs.grading.actions import uses_documents
-from graphs.grading.relevance import relevance_of
+from graphs.grading.relevance import best_place, relevance_of
 from graphs.grading.strips import evaluator_text
 from graphs.options import Context
 from graphs.ports import ReflectiveGenerator, Services, with_answer
@@ -418,15 +419,13 @@ async def _choose(request: DraftRequest, services: Services, listener: Listener)
         scores = (await services.evaluator.score("support", pairs)).values
     except EvaluatorFailed as error:
         return GeneratedText("", EXTRACTIVE, Usage(), (error.degraded,))
-    scored = [
-        (score, place) for score, place in zip(scores, places, strict=True) if score is not None
-    ]
-    usage, unscored = Usage(scored_pairs=len(pairs)), len(pairs) - len(scored)
+    at = best_place(scores, -math.inf)
+    usage, unscored = Usage(scored_pairs=len(pairs)), sum(score is None for score in scores)
     reason = f"{unscored} of {len(pairs)} pairs of choice and knowledge could not be scored."
     degraded = (Degraded("evaluator", reason),) if unscored else ()
-    if not scored:
+    if at is None:
         return GeneratedText("", EXTRACTIVE, usage, degraded)
-    _, (n, choice) = max(scored, key=lambda item: item[0])
+    n, choice = places[at]
     listener.token(choice)
     return GeneratedText(choice, EXTRACTIVE, usage, degraded, cites=(n + 1,))
 

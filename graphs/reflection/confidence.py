@@ -7,9 +7,10 @@ WIG, Zhou and Croft 2007; NQC, Shtok et al. 2012).
 """
 
 from collections.abc import Sequence
-from math import exp, log
+from math import exp
 from statistics import median
 
+from graphs.grading.relevance import log_odds
 from graphs.types import Citation, Passage, Strip
 
 STANDING, GRADE, SHIFT = 0.615, 0.393, -2.608
@@ -18,7 +19,6 @@ SUPPORTED, PARTLY = 0.7, 0.2
 """Least confidence of these verdicts: from the first on nine in ten answers were right."""
 MIN_PASSAGES = 3
 """Among fewer passages nothing stands out."""
-_LEAST = 1e-6
 
 
 def confidence_of(
@@ -54,8 +54,8 @@ def readings_of(
     grades = _pages(strips) if cited.origin == "web" else _graded(passages)
     if cited.document_id not in grades or len(grades) < MIN_PASSAGES:
         return None
-    grade = _logit(grades[cited.document_id])
-    return grade - median(map(_logit, grades.values())), grade
+    grade = log_odds(grades[cited.document_id])
+    return grade - median(map(log_odds, grades.values())), grade
 
 
 def _graded(texts: Sequence[Passage | Strip]) -> dict[str, float]:
@@ -74,9 +74,3 @@ def _pages(strips: Sequence[Strip]) -> dict[str, float]:
         if (grade := grades.get(strip.id)) is not None:
             best[strip.document_id] = max(best.get(strip.document_id, grade), grade)
     return best
-
-
-def _logit(grade: float) -> float:
-    """Of the probability that a grade from -1 to 1 stands for."""
-    chance = min(max((grade + 1) / 2, _LEAST), 1 - _LEAST)
-    return log(chance / (1 - chance))
