@@ -89,16 +89,12 @@ async def _candidates(
     filled = [strips for strips in result.knowledge if strips]
     if services.writes_by_model and not share_a_draft:
         filled = filled[: context.calls_left(spent)]
-    update: State = {
+    return {
+        **result.update,
         "internal_strips": internal,
         "candidates": [Draft("", tuple(strips), n) for n, strips in enumerate(filled, start=1)],
-        "usage": result.usage,
-        "degraded": list(result.degraded),
         "spent": spent,
     }
-    if result.compression is not None:
-        update["compression"] = result.compression
-    return update
 
 
 def _distinct(knowledge: Sequence[Sequence[Strip]], order: Repack) -> list[Sequence[Strip]]:

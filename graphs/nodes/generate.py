@@ -69,13 +69,7 @@ async def _knowledge(
     spare = 0 if context.is_spent(spent) else context.calls_left(spent) - 1
     questions = [effective_question(state), *plan.subquestions]
     result = await compress_knowledge(questions, [knowledge], context, services, spare)
-    update: State = {
-        "generator": services.chat_name,
-        "usage": result.usage,
-        "degraded": list(result.degraded),
-    }
-    if result.compression is not None:
-        update["compression"] = result.compression
+    update: State = {"generator": services.chat_name, **result.update}
     if not state.get("internal_strips"):
         update["internal_strips"] = internal_knowledge(state, context.top_strips)
     return list(result.knowledge[0]), update
