@@ -6,7 +6,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.generation.answer import NO_LISTENER, generate_answer, request_of, streamed
-from graphs.generation.compression import compress_knowledge
+from graphs.generation.compression import by_document, compress_knowledge
 from graphs.grading.actions import relevant
 from graphs.grading.strips import internal_knowledge, join, repacked, strips_of
 from graphs.nodes.critique import judged_in_part
@@ -48,10 +48,8 @@ async def build_candidates(state: State, runtime: Runtime[Context], *, services:
 
 def knowledge_apart(strips: Sequence[Strip], most: int, budget_tokens: int) -> list[list[Strip]]:
     """The kept strips of each document, best document first."""
-    documents: dict[str, list[Strip]] = {}
-    for strip in sorted((s for s in strips if s.kept), key=lambda s: (-s.score, s.position)):
-        documents.setdefault(strip.document_id, []).append(strip)
-    in_order = [sorted(group, key=lambda strip: strip.position) for group in documents.values()]
+    best_first = sorted((s for s in strips if s.kept), key=lambda s: (-s.score, s.position))
+    in_order = [sorted(group, key=lambda s: s.position) for group in by_document(best_first)]
     return [join(group, [], budget_tokens) for group in in_order[:most]]
 
 
