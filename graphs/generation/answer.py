@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -171,20 +171,16 @@ async def generate_answer(
 
     The fallback model answers then; without one, sentences are quoted.
     """
-    written = await _by_model(request, services, listener, answering_messages)
-    if written.generator:
-        return written
-    quoted = await quote(request, services, listener)
-    usage, degraded = written.usage + quoted.usage, (*written.degraded, *quoted.degraded)
-    return replace(quoted, usage=usage, degraded=degraded)
+    quoted = partial(quote, request, services, listener)
+    return await _by_model(request, services, listener, answering_messages, quoted)
 
 
 async def answer_directly(
     request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
     """An answer from what the model knows; empty where there is no model, or it fails."""
-    written = await _by_model(request, services, listener, direct_messages)
-    return replace(written, generator=written.generator or EXTRACTIVE)
+    nothing = partial(_nothing, EXTRACTIVE)
+    return await _by_model(request, services, listener, direct_messages, nothing)
 
 
 async def revise_answer(
@@ -198,8 +194,12 @@ async def revise_answer(
     if services.chat is not None or len(request.knowledge) <= len(draft.knowledge):
         services = replace(services, reflective=None)
     messages = partial(revising_messages, answer=draft.answer, criticism=criticism)
-    written = await _by_model(request, services, listener, messages)
-    return replace(written, generator=written.generator or draft.generator)
+    nothing = partial(_nothing, draft.generator)
+    return await _by_model(request, services, listener, messages, nothing)
+
+
+async def _nothing(generator: str) -> GeneratedText:
+    return GeneratedText("", generator, Usage())
 
 
 async def _by_model(
@@ -207,10 +207,10 @@ async def _by_model(
     services: Services,
     listener: Listener,
     messages: Callable[[DraftRequest], list[BaseMessage]],
+    stand_in: Callable[[], Awaitable[GeneratedText]],
 ) -> GeneratedText:
-    """What the model writes, or where it fails the fallback model; else empty, by no generator."""
+    """What the model writes, or where it fails the fallback model; without both the stand-in."""
     text_listener = NO_LISTENER if request.choices else listener
-    nothing = GeneratedText("", "", Usage())
     try:
         if services.reflective is not None:
             written = await _by_reflective(services, services.reflective, request, text_listener)
@@ -220,14 +220,17 @@ async def _by_model(
                 services, services.chat, prompt_messages, request, text_listener
             )
         else:
-            return nothing
+            return await stand_in()
         return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
         text_listener.retract(str(error))  # what the model has said so far is void
-        again, degraded = nothing, error.degraded
-        if (other := services.fallen_back) is not None:
-            again = await _by_model(request, other, listener, messages)
-            degraded = error.answered_by(other.chat_name) if again.answer else degraded
+        degraded = error.degraded
+        if (other := services.fallen_back) is None:
+            again = await stand_in()
+        else:
+            again = await _by_model(request, other, listener, messages, stand_in)
+            if again.answer and again.generator == other.chat_name:
+                degraded = error.answered_by(other.chat_name)
         usage = error.usage + again.usage
         return replace(again, usage=usage, degraded=(degraded, *again.degraded))
 

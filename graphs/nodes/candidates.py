@@ -88,9 +88,9 @@ async def _candidates(
     if services.writes_by_model and not share_a_draft:
         filled = filled[: context.calls_left(spent)]
     return {
-        **result.update,
         "internal_strips": internal,
         "candidates": [Draft("", tuple(strips), n) for n, strips in enumerate(filled, start=1)],
+        **result.update,
         "spent": spent,
     }
 
