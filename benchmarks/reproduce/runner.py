@@ -22,7 +22,7 @@ from benchmarks.reproduce.measures import question_of, values_of
 from evaluator.settings import EvaluatorSettings
 from graphs.critics.evaluator import EvaluatorCritic
 from graphs.ports import Services
-from graphs.types import Passage
+from tests.fakes import FakeRetriever
 
 VERSION = 1
 """Of what is kept: raised where the same run would be measured otherwise."""
@@ -123,16 +123,6 @@ def _models(services: Services) -> Models:
     }
 
 
-class EmptyIndex:
-    """A knowledge base without documents."""
-
-    async def retrieve(self, *_: object, **__: object) -> list[Passage]:
-        return []
-
-    async def ready(self) -> bool:
-        return True
-
-
 @asynccontextmanager
 async def _asker(
     arm: Arm, bench: Bench, *, is_searched: bool, is_timed: bool
@@ -146,7 +136,7 @@ async def _asker(
             if bench.web is not None:
                 services = replace(services, web_search=bench.web)
             if not is_searched:
-                services = replace(services, retriever=EmptyIndex())
+                services = replace(services, retriever=FakeRetriever())
             if metered is not None:
                 critic = EvaluatorCritic(metered, metered.bars)
                 services = replace(services, evaluator=metered, critic=critic)
