@@ -1,7 +1,8 @@
 """Immutable value types that the nodes pass to each other, named as in the papers."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from typing import Literal
 
 from typing_extensions import TypedDict
@@ -403,16 +404,7 @@ class Usage:
         return self.tokens - self.grading_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.llm_calls + other.llm_calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.scored_pairs + other.scored_pairs,
-            self.web_searches + other.web_searches,
-            self.discarded_searches + other.discarded_searches,
-            self.grading_calls + other.grading_calls,
-            self.grading_tokens + other.grading_tokens,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ REASONS = {
     # the evaluator that is one: CRAG's three ways of asking (table 4)
     "relevance_system": "Related is not enough: the passage has to help answering.",
     "relevance_direct": "Table 4's first way: yes or no at once, readable by log-probability.",
-    "relevance_cot": "Its second: reasons first, the verdict behind a mark.",
+    "relevance_chain_of_thought": "Its second: reasons first, the verdict behind a mark.",
     "relevance_few_shot": "Its third: examples of ours on either side of the border.",
 }
 """Every prompt by name, with the reason for its being as it is."""

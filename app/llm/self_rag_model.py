@@ -175,14 +175,7 @@ class _Reply:
 
     def reflected(self, *, grounded: bool, one_segment: bool) -> Reflected:
         reading = tokens.read(self.tokens, self.text, grounded=grounded, one_segment=one_segment)
-        return Reflected(
-            reading.text,
-            reading.judgement,
-            self.usage,
-            reading.retrieval,
-            reading.continues,
-            self.finish_reason,
-        )
+        return replace(reading, usage=self.usage, finish_reason=self.finish_reason)
 
 
 def _tokens(logprobs: Logprobs | None) -> list[Token]:

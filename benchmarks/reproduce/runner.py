@@ -21,8 +21,8 @@ from benchmarks.reproduce.material import BenchmarkCase, BenchmarkSet, RecordedW
 from benchmarks.reproduce.measures import question_of, values_of
 from evaluator.settings import EvaluatorSettings
 from graphs.critics.evaluator import EvaluatorCritic
-from graphs.nodes.search import GivenPassages
 from graphs.ports import Services
+from tests.fakes import FakeRetriever
 
 VERSION = 1
 """Of what is kept: raised where the same run would be measured otherwise."""
@@ -136,7 +136,7 @@ async def _asker(
             if bench.web is not None:
                 services = replace(services, web_search=bench.web)
             if not is_searched:
-                services = replace(services, retriever=GivenPassages(()))
+                services = replace(services, retriever=FakeRetriever())
             if metered is not None:
                 critic = EvaluatorCritic(metered, metered.bars)
                 services = replace(services, evaluator=metered, critic=critic)

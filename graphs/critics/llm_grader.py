@@ -28,11 +28,6 @@ THRESHOLDS = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.5)
 of 3/4 or 1/4, and strips are dropped on the same odds. Without log-probabilities, where scores are
 1 and -1 alone, any bounds between decide alike and nothing is Ambiguous."""
 
-_PROMPTS: dict[Mode, Literal["relevance_direct", "relevance_cot", "relevance_few_shot"]] = {
-    "direct": "relevance_direct",
-    "chain_of_thought": "relevance_cot",
-    "few_shot": "relevance_few_shot",
-}
 _YES, _NO = ("yes", "是"), ("no", "否", "不")
 _WORD = r"(\byes\b|\bno\b|是(?!否)|否|不)"
 _LABELLED = re.compile(rf"^[^\w\n]*+(?:answer|回答)\W*{_WORD}", re.IGNORECASE | re.MULTILINE)
@@ -81,7 +76,7 @@ class LlmEvaluator:
     async def _scored(self, question: str, passage: str) -> tuple[float | None, str, Usage]:
         """The score, or None and why; what it has cost."""
         language = language_of(question)
-        body = prompt(_PROMPTS[self._mode], language).render(
+        body = prompt(f"relevance_{self._mode}", language).render(
             question=without_control_tokens(question), passage=as_data(passage)
         )
         system = SystemMessage(prompt("relevance_system", language).render())

@@ -1,8 +1,10 @@
 """Answer generation: a draft from a question and its knowledge, whoever writes it."""
 
+import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -27,7 +29,7 @@ from graphs.generation.prompts import (
     usage_of,
 )
 from graphs.grading.actions import uses_documents
-from graphs.grading.relevance import relevance_of
+from graphs.grading.relevance import best_place, relevance_of
 from graphs.grading.strips import evaluator_text
 from graphs.options import Context
 from graphs.ports import ReflectiveGenerator, Services, with_answer
@@ -84,6 +86,18 @@ class GeneratedText:
     judgement: Judgement | None = None
     cites: tuple[int, ...] = ()
     missing: tuple[str, ...] = ()
+
+    def as_draft(self, knowledge: Sequence[Strip], n: int = 1) -> Draft:
+        """A draft from this knowledge."""
+        return Draft(
+            self.answer,
+            tuple(knowledge),
+            n,
+            self.generator,
+            self.judgement,
+            cites=self.cites,
+            missing=self.missing,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,43 +171,16 @@ async def generate_answer(
 
     The fallback model answers then; without one, sentences are quoted.
     """
-    text_listener = NO_LISTENER if request.choices else listener
-    try:
-        if services.reflective is not None:
-            written = await _by_reflective(services, services.reflective, request, text_listener)
-            return await _closed(written, request, services, listener)
-        if services.chat is not None:
-            messages = answering_messages(request)
-            written = await _by_chat(services, services.chat, messages, request, text_listener)
-            return await _closed(written, request, services, listener)
-    except GeneratorFailed as error:
-        text_listener.retract(str(error))  # what the model has said so far is void
-        if (other := services.fallen_back) is not None:
-            return after_failure(error, await generate_answer(request, other, listener), other)
-        return after_failure(error, await quote(request, services, listener))
-    return await quote(request, services, listener)
+    quoted = partial(quote, request, services, listener)
+    return await _by_model(request, services, listener, answering_messages, quoted)
 
 
 async def answer_directly(
     request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
     """An answer from what the model knows; empty where there is no model, or it fails."""
-    nothing = GeneratedText("", EXTRACTIVE, Usage())
-    text_listener = NO_LISTENER if request.choices else listener
-    try:
-        if services.reflective is not None:
-            written = await _by_reflective(services, services.reflective, request, text_listener)
-            return await _closed(written, request, services, listener)
-        if services.chat is not None:
-            messages = direct_messages(request)
-            written = await _by_chat(services, services.chat, messages, request, text_listener)
-            return await _closed(written, request, services, listener)
-    except GeneratorFailed as error:
-        text_listener.retract(str(error))
-        if (other := services.fallen_back) is not None:
-            return after_failure(error, await answer_directly(request, other, listener), other)
-        return after_failure(error, nothing)
-    return nothing
+    nothing = partial(_nothing, EXTRACTIVE)
+    return await _by_model(request, services, listener, direct_messages, nothing)
 
 
 async def revise_answer(
@@ -204,22 +191,48 @@ async def revise_answer(
     A model that writes reflection tokens is not asked again about the same knowledge: it takes no
     criticism and would repeat itself.
     """
+    if services.chat is not None or len(request.knowledge) <= len(draft.knowledge):
+        services = replace(services, reflective=None)
+    messages = partial(revising_messages, answer=draft.answer, criticism=criticism)
+    nothing = partial(_nothing, draft.generator)
+    return await _by_model(request, services, listener, messages, nothing)
+
+
+async def _nothing(generator: str) -> GeneratedText:
+    return GeneratedText("", generator, Usage())
+
+
+async def _by_model(
+    request: DraftRequest,
+    services: Services,
+    listener: Listener,
+    messages: Callable[[DraftRequest], list[BaseMessage]],
+    stand_in: Callable[[], Awaitable[GeneratedText]],
+) -> GeneratedText:
+    """What the model writes, or where it fails the fallback model; without both the stand-in."""
     text_listener = NO_LISTENER if request.choices else listener
     try:
-        if services.chat is not None:
-            messages = revising_messages(request, draft.answer, criticism)
-            written = await _by_chat(services, services.chat, messages, request, text_listener)
-            return await _closed(written, request, services, listener)
-        if services.reflective is not None and len(request.knowledge) > len(draft.knowledge):
+        if services.reflective is not None:
             written = await _by_reflective(services, services.reflective, request, text_listener)
-            return await _closed(written, request, services, listener)
+        elif services.chat is not None:
+            prompt_messages = messages(request)
+            written = await _by_chat(
+                services, services.chat, prompt_messages, request, text_listener
+            )
+        else:
+            return await stand_in()
+        return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        text_listener.retract(str(error))
-        if (other := services.fallen_back) is not None:
-            again = await revise_answer(request, draft, criticism, other, listener)
-            return after_failure(error, again, other)
-        return after_failure(error, GeneratedText("", draft.generator, Usage()))
-    return GeneratedText("", draft.generator, Usage())
+        text_listener.retract(str(error))  # what the model has said so far is void
+        degraded = error.degraded
+        if (other := services.fallen_back) is None:
+            again = await stand_in()
+        else:
+            again = await _by_model(request, other, listener, messages, stand_in)
+            if again.answer and again.generator == other.chat_name:
+                degraded = error.answered_by(other.chat_name)
+        usage = error.usage + again.usage
+        return replace(again, usage=usage, degraded=(degraded, *again.degraded))
 
 
 async def _closed(
@@ -246,21 +259,6 @@ async def _closed(
         cites=tuple(cited_numbers(written.answer)),
         usage=written.usage + usage,
         degraded=degraded,
-    )
-
-
-def after_failure(
-    error: GeneratorFailed, stand_in: GeneratedText, fallen_back: Services | None = None
-) -> GeneratedText:
-    """The stand-in where the model failed, with the failed call and the degradation.
-
-    With `fallen_back` the fallback model wrote it, unless that failed, too.
-    """
-    degraded = error.degraded
-    if fallen_back and stand_in.answer and stand_in.generator == fallen_back.chat_name:
-        degraded = error.answered_by(fallen_back.chat_name)
-    return replace(
-        stand_in, usage=stand_in.usage + error.usage, degraded=(degraded, *stand_in.degraded)
     )
 
 
@@ -424,15 +422,13 @@ async def _choose(request: DraftRequest, services: Services, listener: Listener)
         scores = (await services.evaluator.score("support", pairs)).values
     except EvaluatorFailed as error:
         return GeneratedText("", EXTRACTIVE, Usage(), (error.degraded,))
-    scored = [
-        (score, place) for score, place in zip(scores, places, strict=True) if score is not None
-    ]
-    usage, unscored = Usage(scored_pairs=len(pairs)), len(pairs) - len(scored)
+    at = best_place(scores, -math.inf)
+    usage, unscored = Usage(scored_pairs=len(pairs)), sum(score is None for score in scores)
     reason = f"{unscored} of {len(pairs)} pairs of choice and knowledge could not be scored."
     degraded = (Degraded("evaluator", reason),) if unscored else ()
-    if not scored:
+    if at is None:
         return GeneratedText("", EXTRACTIVE, usage, degraded)
-    _, (n, choice) = max(scored, key=lambda item: item[0])
+    n, choice = places[at]
     listener.token(choice)
     return GeneratedText(choice, EXTRACTIVE, usage, degraded, cites=(n + 1,))
 

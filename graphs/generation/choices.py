@@ -1,8 +1,10 @@
 """Closed answer sets: what a generator wrote becomes one of the caller's choices."""
 
+import math
 import re
 from collections.abc import Sequence
 
+from graphs.grading.relevance import best_place
 from graphs.ports import Evaluator, with_answer
 from graphs.text.citations import without_markers
 from graphs.text.sentences import HAN, plain
@@ -52,5 +54,5 @@ async def supported_choice(
     """
     pairs = [(with_answer(question, choice), text) for choice in choices]
     scores = (await evaluator.score("support", pairs)).values
-    scored = [(score, -n) for n, score in enumerate(scores) if score is not None]
-    return (choices[-max(scored)[1]] if scored else None), Usage(scored_pairs=len(pairs))
+    at = best_place(scores, -math.inf)
+    return None if at is None else choices[at], Usage(scored_pairs=len(pairs))

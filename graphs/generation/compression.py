@@ -19,6 +19,7 @@ from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text, repacked
 from graphs.options import Context
 from graphs.ports import Services
+from graphs.state import State
 from graphs.text.language import language_of
 from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.text.sentences import sentence_spans, token_count, word_count
@@ -44,6 +45,12 @@ class Compressed:
     compression: Compression | None = None
     usage: Usage = field(default_factory=Usage)
     degraded: tuple[Degraded, ...] = ()
+
+    @property
+    def update(self) -> State:
+        """What it changes in the state of a run."""
+        update: State = {"usage": self.usage, "degraded": list(self.degraded)}
+        return {**update, "compression": self.compression} if self.compression else update
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
 
+from graphs.grading.relevance import best_place, log_odds
 from graphs.text.citations import with_closed_code, with_marker, without_markers
 from graphs.text.prompt_injection import as_quotation
 from graphs.text.sentences import plain, word_count
@@ -23,7 +23,6 @@ MAX_SENTENCES = 3
 """Of a run that is stopped before it can choose: the openings of the best strips."""
 MIN_SENTENCE_WORDS = 3
 
-_LEAST = 1e-6
 _MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
 # Quoted questions too: an example of asking answers nothing.
 _ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
@@ -118,12 +117,10 @@ def with_each_part(
     """
     quoted, missing = list(chosen), list[str]()
     for part, row in grades.items():
-        known = [(grade, -at) for at, grade in enumerate(row) if grade is not None]
-        grade, at = max(known, default=(floor - 1, 0))
-        if grade < floor:
+        if (at := best_place(row, floor)) is None:
             missing.append(part)
-        elif pieces[-at] not in quoted:
-            quoted.append(pieces[-at])
+        elif pieces[at] not in quoted:
+            quoted.append(pieces[at])
     if grades and len(missing) == len(grades):
         return [], []
     return quoted, missing if quoted else []
@@ -140,14 +137,10 @@ def quoted_sentences(pieces: Sequence[Quotable]) -> list[Sentence]:
     )
 
 
-def _grade(piece: Quotable) -> float:
-    return -1.0 if piece.grade is None else piece.grade
-
-
 def _answerhood(piece: Quotable) -> float:
     """The log-odds that the piece answers, its similarity counted once more."""
-    likely = min(max((_grade(piece) + 1) / 2, _LEAST), 1 - _LEAST)
-    return log(likely / (1 - likely)) + SIMILARITY_WEIGHT * (piece.strip.similarity or 0.0)
+    grade = -1.0 if piece.grade is None else piece.grade
+    return log_odds(grade) + SIMILARITY_WEIGHT * (piece.strip.similarity or 0.0)
 
 
 def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:

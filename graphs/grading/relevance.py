@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import log
 
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
@@ -14,6 +15,8 @@ from graphs.types import Passage, PoolWeights, Scores, Strip, Usage
 
 TEXTS_A_REQUEST = 4
 """As many texts are graded at once where somebody hears of each: the worker batches requests."""
+
+_LEAST = 1e-6
 
 Rows = tuple[tuple[float | None, ...], ...]
 """A row of the texts' scores for each question; None where there is no score."""
@@ -138,6 +141,21 @@ def mean_of(scores: Iterable[float | None]) -> float | None:
     """The mean of those that are known; None where none is."""
     known = [score for score in scores if score is not None]
     return sum(known) / len(known) if known else None
+
+
+def best_place(scores: Iterable[float | None], floor: float) -> int | None:
+    """The place of the highest of those that are known, the first of equal ones.
+
+    None where it is below the floor, or none is known.
+    """
+    known = [(score, -n) for n, score in enumerate(scores) if score is not None and score >= floor]
+    return -max(known)[1] if known else None
+
+
+def log_odds(grade: float) -> float:
+    """Of the probability that a grade from -1 to 1 stands for."""
+    chance = min(max((grade + 1) / 2, _LEAST), 1 - _LEAST)
+    return log(chance / (1 - chance))
 
 
 def told_as_graded(

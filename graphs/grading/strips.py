@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from graphs.grading.actions import uses_documents
 from graphs.grading.relevance import Relevance
@@ -12,6 +13,8 @@ from graphs.text.citations import without_blocks
 from graphs.text.sentences import WORD, sentence_spans, token_count
 from graphs.text.units import split_strips
 from graphs.types import Passage, Strip, WebPage
+
+Text = TypeVar("Text", Passage, Strip)
 
 
 def evaluator_text(text: Passage | Strip, with_title: bool) -> str:
@@ -64,12 +67,12 @@ def paragraphs_of(pages: Sequence[WebPage]) -> list[Strip]:
     ]
 
 
-def with_relevance(strips: Sequence[Strip], graded: Relevance) -> list[Strip]:
-    """Strips with relevance and similarity; one that could not be graded is left out."""
-    rows = zip(strips, graded.best, graded.similarities, strict=True)
+def with_relevance(texts: Sequence[Text], graded: Relevance) -> list[Text]:
+    """The texts with relevance and similarity; one that could not be graded is left out."""
+    rows = zip(texts, graded.best, graded.similarities, strict=True)
     return [
-        replace(strip, relevance=score, similarity=similarity)
-        for strip, score, similarity in rows
+        replace(text, relevance=score, similarity=similarity)
+        for text, score, similarity in rows
         if score is not None
     ]
 

@@ -5,18 +5,17 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.errors import CriticFailed
 from graphs.generation.answer import NO_LISTENER, generate_answer, request_of, streamed
-from graphs.generation.compression import compress_knowledge
+from graphs.generation.compression import by_document, compress_knowledge
 from graphs.grading.actions import relevant
 from graphs.grading.strips import internal_knowledge, join, repacked, strips_of
-from graphs.nodes.critique import judged
+from graphs.nodes.critique import judged_in_part
 from graphs.nodes.prepare import plan_of
 from graphs.options import Repack
 from graphs.ports import Services
 from graphs.reflection.scores import score_of, selected
 from graphs.state import Context, State, effective_question, options_of
-from graphs.types import Action, Degraded, Draft, Judgement, Plan, Strip, Usage
+from graphs.types import Action, Draft, Judgement, Plan, Strip, Usage
 
 
 async def build_passage_candidates(
@@ -49,10 +48,8 @@ async def build_candidates(state: State, runtime: Runtime[Context], *, services:
 
 def knowledge_apart(strips: Sequence[Strip], most: int, budget_tokens: int) -> list[list[Strip]]:
     """The kept strips of each document, best document first."""
-    documents: dict[str, list[Strip]] = {}
-    for strip in sorted((s for s in strips if s.kept), key=lambda s: (-s.score, s.position)):
-        documents.setdefault(strip.document_id, []).append(strip)
-    in_order = [sorted(group, key=lambda strip: strip.position) for group in documents.values()]
+    best_first = sorted((s for s in strips if s.kept), key=lambda s: (-s.score, s.position))
+    in_order = [sorted(group, key=lambda s: s.position) for group in by_document(best_first)]
     return [join(group, [], budget_tokens) for group in in_order[:most]]
 
 
@@ -90,16 +87,12 @@ async def _candidates(
     filled = [strips for strips in result.knowledge if strips]
     if services.writes_by_model and not share_a_draft:
         filled = filled[: context.calls_left(spent)]
-    update: State = {
+    return {
         "internal_strips": internal,
         "candidates": [Draft("", tuple(strips), n) for n, strips in enumerate(filled, start=1)],
-        "usage": result.usage,
-        "degraded": list(result.degraded),
+        **result.update,
         "spent": spent,
     }
-    if result.compression is not None:
-        update["compression"] = result.compression
-    return update
 
 
 def _distinct(knowledge: Sequence[Sequence[Strip]], order: Repack) -> list[Sequence[Strip]]:
@@ -121,12 +114,7 @@ async def draft(state: State, runtime: Runtime[Context], *, services: Services) 
         request, affordable, streamed(runtime) if is_only else NO_LISTENER
     )
     finished = replace(
-        candidate,
-        answer=written.answer,
-        generator=written.generator,
-        judgement=written.judgement,
-        cites=written.cites,
-        missing=written.missing,
+        written.as_draft(candidate.knowledge, candidate.n),
         budget_exhausted=affordable is not services,
     )
     return {"drafts": [finished], "usage": written.usage, "degraded": list(written.degraded)}
@@ -140,27 +128,23 @@ async def judge(state: State, runtime: Runtime[Context], *, services: Services) 
     context = options_of(runtime)
     drafts = sorted((d for d in state.get("drafts", []) if d.answer), key=lambda d: d.n)
     waiting = [draft for draft in drafts if draft.judgement is None]
-    plan, usage, degraded = plan_of(state, context, services), Usage(), list[Degraded]()
-    if waiting:
-        try:
-            result = await judged(effective_question(state), waiting, plan, context, services)
-        except CriticFailed as error:
-            usage, degraded = error.usage, [error.degraded]
-        else:
-            plan, usage, degraded = result.plan, result.usage, list(result.degraded)
-            pairs = zip(waiting, result.judgements, strict=True)
-            by_n = {draft.n: judgement for draft, judgement in pairs if judgement != Judgement()}
-            drafts = [replace(d, judgement=by_n.get(d.n, d.judgement)) for d in drafts]
-            if unjudged := len(waiting) - len(by_n):
-                reason = f"{unjudged} of {len(waiting)} drafts were not judged."
-                degraded.append(Degraded("critic", reason))
+    plan, question = plan_of(state, context, services), effective_question(state)
+    result = await judged_in_part(question, waiting, plan, context, services)
+    pairs = zip(waiting, result.judgements, strict=True)
+    by_n = {draft.n: judgement for draft, judgement in pairs if judgement != Judgement()}
+    drafts = [replace(d, judgement=by_n.get(d.n, d.judgement)) for d in drafts]
     scored = [
         replace(draft, critique_score=score_of(draft.judgement, context))
         if draft.judgement
         else draft
         for draft in drafts
     ]
-    return {"candidates": scored, "plan": plan, "usage": usage, "degraded": degraded}
+    return {
+        "candidates": scored,
+        "plan": result.plan,
+        "usage": result.usage,
+        "degraded": list(result.degraded),
+    }
 
 
 async def select_candidate(state: State, runtime: Runtime[Context]) -> State:

@@ -130,3 +130,25 @@ async def judged(
         degraded = (error.judged_by(other.name), *again.degraded)
         return replace(again, usage=again.usage + error.usage, degraded=degraded)
     return Judgements(judgements, usage, plan)
+
+
+async def judged_in_part(
+    question: str,
+    drafts: Sequence[Draft],
+    plan: Plan,
+    context: Context,
+    services: Services,
+    *,
+    called: str = "drafts",
+) -> Judgements:
+    """An empty judgement for each draft that the critic fails to judge, and `degraded` says so."""
+    if not drafts:
+        return Judgements([], Usage(), plan)
+    try:
+        result = await judged(question, drafts, plan, context, services)
+    except CriticFailed as error:
+        return Judgements([Judgement()] * len(drafts), error.usage, plan, (error.degraded,))
+    if unjudged := result.judgements.count(Judgement()):
+        reason = f"{unjudged} of {len(drafts)} {called} were not judged."
+        return replace(result, degraded=(*result.degraded, Degraded("critic", reason)))
+    return result

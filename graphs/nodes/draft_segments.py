@@ -6,11 +6,10 @@ from dataclasses import replace
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.errors import CriticFailed
 from graphs.generation.answer import request_of
 from graphs.grading.actions import relevant
 from graphs.grading.strips import strips_of
-from graphs.nodes.critique import judged
+from graphs.nodes.critique import judged_in_part
 from graphs.nodes.grade import grade_documents
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.search import retrieved
@@ -65,21 +64,28 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     """
     context = options_of(runtime)
     plan = plan_of(state, context, services)
-    extensions, usage, degraded, plan = await _judged(state, plan, context, services)
-    scored = [_scored(each, context) for each in extensions]
+    extensions = state.get("extensions", [])
+    waiting = [each for each in extensions if each.segment.judgement is None]
+    drafts = [Draft(cited_segment(it.segment, 1), (it.segment.strip,)) for it in waiting]
+    result = await judged_in_part(
+        effective_question(state), drafts, plan, context, services, called="segments"
+    )
+    by_id = dict(zip(map(id, waiting), result.judgements, strict=True))
+    scored = [_scored(each, by_id.get(id(each)), context) for each in extensions]
     paths = next_beam(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
-    ends = longest >= context.beam_depth or context.is_spent(total_usage(state) + usage)
+    ends = longest >= context.beam_depth or context.is_spent(total_usage(state) + result.usage)
     paths = [replace(path, is_finished=path.is_finished or ends) for path in paths]
-    drafts = [inert_draft(draft, services.answer_links) for draft in drafts_of(paths)]
+    inert_drafts = [inert_draft(draft, services.answer_links) for draft in drafts_of(paths)]
+    degraded = list(result.degraded)
     if all(path.is_finished for path in paths):
-        degraded += dict.fromkeys(entry for _, entries in drafts for entry in entries)
+        degraded += dict.fromkeys(entry for _, entries in inert_drafts for entry in entries)
     return {
         "paths": paths,
         "extensions": [],
-        "candidates": [draft for draft, _ in drafts],
-        "plan": plan,
-        "usage": usage,
+        "candidates": [draft for draft, _ in inert_drafts],
+        "plan": result.plan,
+        "usage": result.usage,
         "degraded": degraded,
     }
 
@@ -130,38 +136,11 @@ def _best(knowledge: Sequence[Strip]) -> Strip:
     return min(knowledge, key=lambda strip: (-strip.score, strip.position))
 
 
-async def _judged(
-    state: State, plan: Plan, context: Context, services: Services
-) -> tuple[list[Extension], Usage, list[Degraded], Plan]:
-    """All extensions; those that waited for a judgement with it, as far as the critic has one."""
-    extensions = state.get("extensions", [])
-    waiting = [each for each in extensions if each.segment.judgement is None]
-    if not waiting:
-        return extensions, Usage(), [], plan
-    drafts = [_as_draft(each) for each in waiting]
-    try:
-        result = await judged(effective_question(state), drafts, plan, context, services)
-    except CriticFailed as error:
-        return extensions, error.usage, [error.degraded], plan
-    by_id = {
-        id(each): replace(each, segment=replace(each.segment, judgement=judgement))
-        for each, judgement in zip(waiting, result.judgements, strict=True)
-        if judgement != Judgement()
-    }
-    degraded = list(result.degraded)
-    if unjudged := len(waiting) - len(by_id):
-        reason = f"{unjudged} of {len(waiting)} segments were not judged."
-        degraded.append(Degraded("critic", reason))
-    judged_ones = [by_id.get(id(each), each) for each in extensions]
-    return judged_ones, result.usage, degraded, result.plan
-
-
-def _as_draft(each: Extension) -> Draft:
-    return Draft(cited_segment(each.segment, 1), (each.segment.strip,))
-
-
-def _scored(each: Extension, context: Context) -> Extension:
+def _scored(each: Extension, judgement: Judgement | None, context: Context) -> Extension:
+    """With its score, by the critic's judgement where it has one, else by its passage's."""
     segment = each.segment
+    if judgement and judgement != Judgement():
+        segment = replace(segment, judgement=judgement)
     score = score_of(segment.judgement, context) if segment.judgement else segment.strip.score
     return replace(each, segment=replace(segment, critique_score=score))
 

@@ -1,5 +1,7 @@
 """Generate the answer from the joined knowledge, or abstain where there is none."""
 
+from dataclasses import replace
+
 from langgraph.runtime import Runtime
 
 from graphs.generation.answer import (
@@ -16,7 +18,7 @@ from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.text.citations import citations_in
-from graphs.types import Draft, Plan, StoppedBy, Strip, Usage
+from graphs.types import Plan, StoppedBy, Strip, Usage
 
 
 async def generate(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -38,15 +40,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     request = request_of(state, knowledge, plan, context)
     write = answer_directly if is_direct else generate_answer
     written = await write(request, affordable, listener)
-    draft = Draft(
-        written.answer,
-        tuple(knowledge),
-        generator=written.generator,
-        judgement=written.judgement,
-        cites=written.cites,
-        missing=written.missing,
-        budget_exhausted=affordable is not services,
-    )
+    draft = replace(written.as_draft(knowledge), budget_exhausted=affordable is not services)
     update |= {
         "generator": written.generator,
         "usage": update.get("usage", Usage()) + written.usage,
@@ -75,13 +69,7 @@ async def _knowledge(
     spare = 0 if context.is_spent(spent) else context.calls_left(spent) - 1
     questions = [effective_question(state), *plan.subquestions]
     result = await compress_knowledge(questions, [knowledge], context, services, spare)
-    update: State = {
-        "generator": services.chat_name,
-        "usage": result.usage,
-        "degraded": list(result.degraded),
-    }
-    if result.compression is not None:
-        update["compression"] = result.compression
+    update: State = {"generator": services.chat_name, **result.update}
     if not state.get("internal_strips"):
         update["internal_strips"] = internal_knowledge(state, context.top_strips)
     return list(result.knowledge[0]), update
@@ -106,12 +94,5 @@ async def abstain(state: State, runtime: Runtime[Context], *, services: Services
     affordable = services.within_budget(state.get("spent", Usage()), context)
     lacked_calls = affordable is not services and any(strip.kept for strip in strips)
     why: StoppedBy = "budget" if lacked_calls else "no_evidence"
-    answer = abstention(state["question"], plan.language, why)
-    streamed(runtime).token(answer)
-    return {
-        "answer": answer,
-        "citations": [],
-        "stopped_by": why,
-        "candidates": [],
-        "generator": services.chat_name,
-    }
+    abstained = _abstained(state, plan, streamed(runtime), why)
+    return {**abstained, "candidates": [], "generator": services.chat_name}

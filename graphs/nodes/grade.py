@@ -1,19 +1,18 @@
 """Grade what was retrieved and choose the action (CRAG 4.3); refine it into strips (CRAG 4.4)."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
-from graphs.grading.relevance import OnGraded, Relevance, relevance_of, told_as_graded
+from graphs.grading.relevance import OnGraded, relevance_of, told_as_graded
 from graphs.grading.strips import evaluator_text, select, strips_of, with_relevance
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.web import web_query
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
-from graphs.types import Degraded, Passage, Plan, Usage
+from graphs.types import Degraded, Plan, Usage
 
 
 async def grade(
@@ -67,7 +66,7 @@ async def grade_documents(
             "degraded": [error.judged_by(other.name), *again.get("degraded", [])],
             "usage": error.usage + again.get("usage", Usage()),
         }
-    documents = by_relevance(passages, relevance)
+    documents = sorted(with_relevance(passages, relevance), key=lambda it: -it.score)
     update: State = {
         "documents": documents,
         "grades": [list(row) for row in relevance.by_question],
@@ -77,17 +76,6 @@ async def grade_documents(
     if unscored := len(passages) - len(documents):
         update["degraded"] = [Degraded("evaluator", f"{unscored} passages could not be graded.")]
     return update
-
-
-def by_relevance(passages: Sequence[Passage], graded: Relevance) -> list[Passage]:
-    """Best first; passages that could not be scored are left out."""
-    rows = zip(passages, graded.best, graded.similarities, strict=True)
-    scored = [
-        replace(passage, relevance=score, similarity=similarity)
-        for passage, score, similarity in rows
-        if score is not None
-    ]
-    return sorted(scored, key=lambda passage: -passage.score)
 
 
 async def refine(state: State, runtime: Runtime[Context], *, services: Services) -> State:

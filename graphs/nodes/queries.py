@@ -1,6 +1,7 @@
 """Queries of the retrieval: the follow-up worded by the model, the question expanded."""
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,12 +12,13 @@ from langgraph.runtime import Runtime
 from graphs.generation import prompts
 from graphs.generation.replies import ModelReply, reply_to
 from graphs.nodes.prepare import parts_to_grade, plan_of
+from graphs.options import Expansion
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.language import language_of, spoken_in
 from graphs.text.model_output import without_fence
 from graphs.text.questions import keeps_identifiers, subquestions_of
-from graphs.types import Degraded, Message
+from graphs.types import Degraded, Message, Usage
 
 MAX_QUESTION_CHARS = 600
 _QUOTES = '"“”「」`* \t\n'
@@ -79,42 +81,31 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     context, question = options_of(runtime), effective_question(state)
     usage = total_usage(state)
     affordable = services.within_budget(usage, context)
-    requested = [way in context.expand for way in ("rewrite", "decompose", "hyde")]
-    clarifies, decomposes, invents = _first(requested, context.calls_left(usage))
-    clarified, decomposed, invented = await gather_with_concurrency(
-        None,
-        _reply(
-            prompts.clarifying_messages(question, state.get("history", [])), affordable, clarifies
-        ),
-        _reply(prompts.decomposing_messages(question), affordable, decomposes),
-        _reply(prompts.hyde_messages(question), affordable, invents),
+    messages: dict[Expansion, list[BaseMessage]] = {
+        "rewrite": prompts.clarifying_messages(question, state.get("history", [])),
+        "decompose": prompts.decomposing_messages(question),
+        "hyde": prompts.hyde_messages(question),
+    }
+    ways = [way for way in messages if way in context.expand][: context.calls_left(usage)]
+    replies = await gather_with_concurrency(
+        None, *(reply_to(messages[way], affordable) for way in ways)
     )
-    parts = prompts.as_subquestions(decomposed.text)
+    by_way = defaultdict(ModelReply, zip(ways, replies, strict=True))
+    parts = prompts.as_subquestions(by_way["decompose"].text)
     if not keeps_identifiers("\n".join(parts), question):
         parts = []
     if "decompose" in context.expand and not parts:
         parts = subquestions_of(question)
-    clearer = prompts.as_query(clarified.text)
+    clearer = prompts.as_query(by_way["rewrite"].text)
     if not keeps_identifiers(clearer, question):
         clearer = ""
-    made = [prompts.as_passage(invented.text, question), clearer, *parts]
-    degraded = [*clarified.degraded, *decomposed.degraded, *invented.degraded]
+    made = [prompts.as_passage(by_way["hyde"].text, question), clearer, *parts]
+    degraded = [entry for reply in replies for entry in reply.degraded]
     is_own_choice = "expand" in context.model_fields_set
     if affordable.chat is None and is_own_choice and context.expand != ["decompose"]:
         degraded.append(NEEDS_MODEL)
     return {
         "queries": prompts.queries_of(question, made),
-        "usage": clarified.usage + decomposed.usage + invented.usage,
+        "usage": sum((reply.usage for reply in replies), Usage()),
         "degraded": list(dict.fromkeys(degraded)),
     }
-
-
-def _first(requested: Sequence[bool], most: int) -> list[bool]:
-    """The first `most` of the requested expansions."""
-    return [is_requested and sum(requested[:n]) < most for n, is_requested in enumerate(requested)]
-
-
-async def _reply(
-    messages: Sequence[BaseMessage], services: Services, is_requested: bool
-) -> ModelReply:
-    return await reply_to(messages, services) if is_requested else ModelReply()

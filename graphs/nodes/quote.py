@@ -14,7 +14,7 @@ from graphs.reflection.scores import accepted, answered
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.language import language_of
 from graphs.text.sentences import plain
-from graphs.types import Degraded, Draft, Judgement
+from graphs.types import Degraded, Judgement
 
 REFUSES = -0.9
 """Utility (-1 to 1) of an answer that admits not knowing: 49 of 50 such answers are below."""
@@ -64,7 +64,7 @@ async def quote_instead(state: State, runtime: Runtime[Context], *, services: Se
         or language_of(written.answer) != plan.language
     ):
         return update
-    draft = Draft(written.answer, tuple(strips), generator=EXTRACTIVE, missing=written.missing)
+    draft = written.as_draft(strips)
     try:
         result = await judged(effective_question(state), [draft], plan, context, services)
     except CriticFailed as error:

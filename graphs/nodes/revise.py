@@ -17,7 +17,7 @@ from graphs.generation.answer import (
     streamed,
 )
 from graphs.generation.extractive import Sentence, candidate_sentences, compose
-from graphs.grading.relevance import scores_of
+from graphs.grading.relevance import best_place, scores_of
 from graphs.grading.strips import evaluator_text, strips_of
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.search import retrieved
@@ -75,14 +75,10 @@ async def revise_extractively(
     graded = await scores_of(judgement.uncovered, texts, evaluator)
     comes, missing = [], list[str]()
     for part, grades in zip(judgement.uncovered, graded.by_question, strict=True):
-        best = max(
-            ((score, -place) for place, score in enumerate(grades) if score is not None),
-            default=(COVERED - 1, 0),
-        )
-        if best[0] >= COVERED:
-            comes.append(quotable[-best[1]])
-        else:
+        if (at := best_place(grades, COVERED)) is None:
             missing.append(part)
+        else:
+            comes.append(quotable[at])
     return recomposed([*stays, *comes], knowledge, missing, language), graded.usage
 
 
@@ -224,10 +220,7 @@ async def _revised(
     request = request_of(state, knowledge, plan, context)
     criticism = state["critique"][-1].criticism
     written = await revise_answer(request, draft, criticism, services, listener)
-    revision = Draft(
-        written.answer, tuple(knowledge), judgement=written.judgement, cites=written.cites
-    )
-    return revision, replace(written, usage=written.usage + usage)
+    return written.as_draft(knowledge), replace(written, usage=written.usage + usage)
 
 
 def _retracting(runtime: Runtime[Context], round_: int, why: str) -> Listener:

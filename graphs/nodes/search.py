@@ -1,7 +1,7 @@
 """Search the knowledge base by every query, and rerank what was found."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
@@ -11,8 +11,8 @@ from graphs.grading.actions import is_exhausted
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text
 from graphs.nodes.prepare import plan_of
-from graphs.options import RERANK_CANDIDATES, RerankBy, Search
-from graphs.ports import Retriever, Services
+from graphs.options import RERANK_CANDIDATES, RerankBy
+from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.types import Degraded, Passage, Usage
 
@@ -20,32 +20,17 @@ RANK_OFFSET = 60
 """Reciprocal-rank fusion: how little the first ranks stand out (Cormack et al., 2009)."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPassages:
-    """The caller's own passages in place of a knowledge base: whatever is asked, in their order."""
-
-    passages: Sequence[Passage]
-
-    async def retrieve(
-        self,
-        query: str,  # noqa: ARG002
-        k: int,
-        search: Search | None = None,  # noqa: ARG002
-    ) -> Sequence[Passage]:
-        return self.passages[:k]
-
-    async def ready(self) -> bool:
-        return True
-
-
 async def retrieved(
     query: str, k: int, state: State, context: Context, services: Services
 ) -> tuple[Sequence[Passage], list[Degraded]]:
-    """What the knowledge base finds; where it fails, what it found all the same, and why."""
-    given = state.get("passages")
-    knowledge_base: Retriever = GivenPassages(given) if given else services.retriever
+    """What the knowledge base finds; where it fails, what it found all the same, and why.
+
+    The caller's own passages stand in its place: whatever the query, in their order.
+    """
+    if given := state.get("passages"):
+        return given[:k], []
     try:
-        return await knowledge_base.retrieve(query, k, context.searching()), []
+        return await services.retriever.retrieve(query, k, context.searching()), []
     except RetrieverFailed as error:
         return error.passages, [error.degraded]
 

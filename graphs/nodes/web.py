@@ -137,18 +137,17 @@ async def _collected(ticket: str, services: Services) -> tuple[State, list[Degra
 
     A run that goes on in another process has lost its search: none was made, none is counted.
     """
-    update: State = {"web_pages": [], "degraded": [], "usage": Usage()}
+    nothing: State = {"web_pages": [], "degraded": [], "usage": Usage()}
     ahead = services.search_ahead
     try:
         results = await ahead.take(ticket) if ahead is not None else None
     except SearchFailed as error:
-        return {**update, "usage": Usage(web_searches=1)}, [error.degraded]
-    if results is not None:
-        pages, degraded = results
-        update = {
-            "web_pages": list(pages), "degraded": list(degraded), "usage": Usage(web_searches=1)
-        }  # fmt: skip
-    return update, []
+        return {**nothing, "usage": Usage(web_searches=1)}, [error.degraded]
+    if results is None:
+        return nothing, []
+    pages, degraded = results
+    usage = Usage(web_searches=1)
+    return {"web_pages": list(pages), "degraded": list(degraded), "usage": usage}, []
 
 
 def web_query(state: State) -> str:

@@ -13,7 +13,7 @@ from graphs.errors import GeneratorFailed, PortError
 from graphs.generation.answer import EXTRACTIVE
 from graphs.generation.extractive import candidate_sentences
 from graphs.generation.prompts import DraftRequest, segment_messages, text_of, usage_of
-from graphs.grading.relevance import mean_of, scores_of
+from graphs.grading.relevance import best_place, mean_of, scores_of
 from graphs.ports import Evaluator, ReflectiveGenerator, Services
 from graphs.text.citations import with_closed_code, with_marker, without_markers
 from graphs.text.sentences import plain, sentences
@@ -86,9 +86,8 @@ async def _quoted(
     previous = {plain(line) for line in sentences(preceding)}
     left = [item for item in candidate_sentences([passage]) if plain(item.text) not in previous]
     graded = await scores_of([request.question], [item.text for item in left], evaluator)
-    known = [(score, -n) for n, score in enumerate(graded.best) if score is not None]
-    best = max(known, default=(request.floor - 1, 0))
-    segment = Segment(left[-best[1]].text, passage) if best[0] >= request.floor else None
+    at = best_place(graded.best, request.floor)
+    segment = None if at is None else Segment(left[at].text, passage)
     return Continuation(segment, graded.usage)
 
 

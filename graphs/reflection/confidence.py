@@ -9,9 +9,10 @@ words in the cited texts.
 """
 
 from collections.abc import Sequence
-from math import exp, log
+from math import exp
 from statistics import median
 
+from graphs.grading.relevance import log_odds
 from graphs.text.coverage import coverage
 from graphs.text.language import script_of
 from graphs.types import Citation, Passage, Strip
@@ -25,7 +26,6 @@ MIN_PASSAGES = 3
 """Among fewer passages nothing stands out."""
 ELSEWHERE = 0.43
 """Coverage of a source in another language, which shares no words with the question: the mean."""
-_LEAST = 1e-6
 
 
 def confidence_of(
@@ -66,7 +66,7 @@ def readings_of(
     grades = _pages(strips) if cited.origin == "web" else _graded(passages)
     if cited.document_id not in grades or len(grades) < MIN_PASSAGES:
         return None
-    standing = _logit(grades[cited.document_id]) - median(map(_logit, grades.values()))
+    standing = log_odds(grades[cited.document_id]) - median(map(log_odds, grades.values()))
     language = script_of(question)
     texts = [text for it in citations for text in (it.title, it.text)]
     is_same = script_of(citations[0].text) == language
@@ -90,9 +90,3 @@ def _pages(strips: Sequence[Strip]) -> dict[str, float]:
         if (grade := grades.get(strip.id)) is not None:
             best[strip.document_id] = max(best.get(strip.document_id, grade), grade)
     return best
-
-
-def _logit(grade: float) -> float:
-    """Of the probability that a grade from -1 to 1 stands for."""
-    chance = min(max((grade + 1) / 2, _LEAST), 1 - _LEAST)
-    return log(chance / (1 - chance))

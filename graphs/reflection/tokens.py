@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from graphs.ports import Reflected
 from graphs.reflection import scores
 from graphs.text.sentences import HAN, sentences
-from graphs.types import Judgement
+from graphs.types import Judgement, Usage
 
 PARAGRAPH = ("<paragraph>", "</paragraph>")
 _FULL, _PARTIAL, NO_SUPPORT = scores.SUPPORT
@@ -47,20 +48,10 @@ class Token:
     top: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A reply in plain text and numbers; the fields are those of `ports.Reflected`."""
-
-    text: str
-    judgement: Judgement
-    retrieval: float | None
-    continues: bool
-
-
 def read(
     tokens: Sequence[Token], text: str, *, grounded: bool, one_segment: bool = False
-) -> Reading:
-    """The judged reply; of its segments only the first where `one_segment`.
+) -> Reflected:
+    """The judged reply, its cost aside; of its segments only the first where `one_segment`.
 
     `text` is the reply as the server joined it, for a token may be a part of a character.
     `grounded`: a passage stood in the prompt, so relevance and support can be told.
@@ -86,7 +77,7 @@ def read(
     else:
         retrieval = scores.retrieval_share(first)
     continues = ending is not None and _known(ending.text) == scores.CONTINUE
-    return Reading(clean(text), judgement, retrieval, continues)
+    return Reflected(clean(text), judgement, Usage(), retrieval, continues)
 
 
 def retrieval_at(token: Token) -> float:

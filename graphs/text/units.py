@@ -5,13 +5,13 @@ or a number, rows of a table have bars, and code stands between fences.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 from graphs.options import StripMode
-from graphs.text.sentences import HAN, IDEOGRAPHS, sentence_spans, word_count
+from graphs.text.sentences import IDEOGRAPHS, sentence_spans, word_count
 
 # About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
 STRIP_WORDS = 70
@@ -138,7 +138,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _of_prose(text: str, spans: Sequence[tuple[int, int]]) -> list[_Span]:
-    groups = [spans] if 0 < len(spans) <= 2 else list(_grouped_by_length(text, spans))
+    groups = [spans] if 0 < len(spans) <= 2 else _grouped_by_length(text, spans)
     return [_Span(group[0][0], group[-1][1]) for group in groups]
 
 
@@ -168,7 +168,7 @@ def _parts(text: str, block: _Block, lead: str) -> list[_Span]:
         (block.start + line.start(), block.start + line.end())
         for line in re.finditer(r"\S[^\n]*", text[block.start : block.end])
     ]
-    groups = list(_grouped_by_length(text, lines))
+    groups = _grouped_by_length(text, lines)
     head = text[slice(*lines[0])] if block.kind == "table" else ""
     return [
         _Span(group[0][0], group[-1][1], "\n".join(filter(None, [lead, head if at else ""])))
@@ -176,15 +176,23 @@ def _parts(text: str, block: _Block, lead: str) -> list[_Span]:
     ]
 
 
-def _grouped_by_length(
-    text: str, spans: Sequence[tuple[int, int]]
-) -> Iterator[list[tuple[int, int]]]:
-    """Sentences in runs of about STRIP_WORDS; a short last run joins the one before."""
+def _grouped_by_length(text: str, spans: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Sentences in runs of about STRIP_WORDS."""
+    return _runs(text, spans, lambda size, length: size + length / 2 <= STRIP_WORDS)
+
+
+def _runs(
+    text: str, spans: Sequence[tuple[int, int]], fits: Callable[[float, float], bool]
+) -> list[list[tuple[int, int]]]:
+    """Runs of as many spans as fit, by the words so far and their own.
+
+    A short last run joins the one before.
+    """
     groups: list[list[tuple[int, int]]] = []
     size = 0.0
     for start, end in spans:
         length = word_count(text[start:end])
-        if groups and size + length / 2 <= STRIP_WORDS:
+        if groups and fits(size, length):
             groups[-1].append((start, end))
             size += length
         else:
@@ -192,20 +200,10 @@ def _grouped_by_length(
             size = length
     if len(groups) > 1 and size < MIN_TAIL_WORDS:
         groups[-2:] = [groups[-2] + groups[-1]]
-    yield from groups
+    return groups
 
 
 def _fixed_windows(text: str) -> list[str]:
-    units = [(match.start(), match.end(), match[0]) for match in _WORD.finditer(text)]
-    windows: list[list[tuple[int, int, str]]] = []
-    size = 0.0
-    for unit in units:
-        weight = 0.5 if HAN.match(unit[2]) else 1.0
-        if not windows or size + weight > FIXED_WORDS:
-            windows.append([])
-            size = 0.0
-        windows[-1].append(unit)
-        size += weight
-    if len(windows) > 1 and size < MIN_TAIL_WORDS:
-        windows[-2:] = [windows[-2] + windows[-1]]
+    words = [match.span() for match in _WORD.finditer(text)]
+    windows = _runs(text, words, lambda size, length: size + length <= FIXED_WORDS)
     return [text[window[0][0] : window[-1][1]] for window in windows]
