@@ -23,7 +23,6 @@ from benchmarks.evaluator.ratchet import kept
 from benchmarks.evaluator.relevance import (
     HELD_BACK_PERCENT,
     Bench,
-    Figures,
     in_pools,
     on_subjects,
     on_tests,
@@ -32,7 +31,7 @@ from benchmarks.evaluator.relevance import (
 )
 from benchmarks.evaluator.report import report
 from benchmarks.evaluator.spans import on_spans
-from benchmarks.report import FOLDER, say, write
+from benchmarks.report import FOLDER, Figures, say, write
 from evaluator.calibration.acceptance import AnswerBars
 from evaluator.calibration.evaluate import Score
 from evaluator.errors import DataError, EvaluatorError

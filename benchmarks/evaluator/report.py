@@ -1,11 +1,7 @@
 """The measurement's report in Markdown, made of its figures alone."""
 
-from typing import Any
-
 from benchmarks.evaluator.ratchet import changes, kept
-from benchmarks.report import filled
-
-Figures = dict[str, Any]
+from benchmarks.report import Figures, filled
 
 
 def report(figures: Figures) -> str:

@@ -5,17 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from app.extensions.evaluation.matching import holds
 from app.extensions.evaluation.measures import MEASURES
 from app.extensions.evaluation.statistics import Estimate, mean, paired_difference
+from benchmarks.report import Figures
 from benchmarks.reproduce.experiments import EXPERIMENTS, NEEDS, Arm, Experiment
 from benchmarks.reproduce.material import RecordedWeb
 from benchmarks.reproduce.measures import TITLES, column
 from benchmarks.reproduce.runner import Bench, Models, Results
 
-Figures = dict[str, Any]
 KINDS = {
     "short": "questions with short answers (PopQA, TriviaQA, SQuAD, RGB)",
     "closed": "closed sets (PubHealth, ARC)",

@@ -20,11 +20,10 @@ import venv
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, measured_when
+from benchmarks.report import DOCS, FOLDER, Figures, measured_when
 from benchmarks.service.process import serving
 
 PORT = 8133
@@ -51,7 +50,6 @@ checks.allow_header_conformance.enabled = false
     f'[[operations]]\ninclude-path = "{path}"\nchecks.positive_data_acceptance.enabled = false\n'
     for path in BY_OTHER_FIELDS
 )
-Figures = dict[str, Any]
 
 
 def installed(folder: Path) -> Path:

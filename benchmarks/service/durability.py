@@ -39,7 +39,7 @@ from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.database import open_engine
 from app.storage.lifecycle import Store, open_store
-from benchmarks.report import FOLDER, measured_when, write
+from benchmarks.report import FOLDER, Figures, measured_when, write
 from graphs.options import Ablation, Scope
 from graphs.state import Context, Question
 from graphs.workflows.self_crag import build_self_crag
@@ -61,7 +61,6 @@ OPTIONS = {"retrieval": "always", "max_critic": 1, "ablation": {"only_action": "
 """Every run is written by the model."""
 END_S = 90.0
 _NONCE = re.compile(r"-[0-9a-f]{16}\b")
-Figures = dict[str, Any]
 
 
 class Service:

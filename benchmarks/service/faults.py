@@ -29,7 +29,7 @@ from typing import Any, get_args
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, measured_when, write
+from benchmarks.report import DOCS, FOLDER, Figures, measured_when, write
 from benchmarks.service.process import environment, script, started
 from tests.loopback.embeddings import EMBEDDINGS_MODEL, EmbeddingsServer
 from tests.loopback.fault_proxy import RETRY_AFTER_S, Fault, FaultProxy
@@ -50,7 +50,6 @@ PATIENCE_S = 2.0
 MAX_SHARE = 1.2
 FEW: Mapping[str, Any] = {"retrieve_k": 3}
 """Few passages to grade: the service's own work is to be a small part of its time."""
-Figures = dict[str, Any]
 
 HANDBOOK = (
     "What does the upper threshold decide?",

@@ -22,11 +22,10 @@ from typing import Any
 
 import httpx
 
-from benchmarks.report import FOLDER, ROOT, write
+from benchmarks.report import FOLDER, ROOT, Figures, write
 from benchmarks.service.overhead_parts import PARTS, PORT, QUESTION
 from benchmarks.service.overhead_report import report, spread
 
-Figures = dict[str, Any]
 Send = Callable[[httpx.AsyncClient, dict[str, Any]], Awaitable[None]]
 
 FIGURES = FOLDER / "overhead.json"

@@ -1,11 +1,8 @@
 """The report of the overhead in Markdown, made of its figures alone."""
 
 from statistics import median, quantiles
-from typing import Any
 
-from benchmarks.report import table
-
-Figures = dict[str, Any]
+from benchmarks.report import Figures, table
 
 SMALL = "1 passage"
 AIMS = (("POST /ask", 1.5), ("POST /ask, stream", 2.2))

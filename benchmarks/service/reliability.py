@@ -20,11 +20,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, measured_when, write
+from benchmarks.report import DOCS, FOLDER, Figures, measured_when, write
 from benchmarks.service.process import question, serving
 
 PORT = 8131
@@ -33,7 +32,6 @@ LOADS = (1, 2, 3, 5, 10)
 WARM_UP_S = 8.0
 AT_ONCE = 64
 FIGURES = FOLDER / "reliability.json"
-Figures = dict[str, Any]
 Row = tuple[str, float, float]
 
 

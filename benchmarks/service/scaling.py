@@ -17,11 +17,10 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, write
+from benchmarks.report import DOCS, FOLDER, Figures, write
 from benchmarks.service.process import serving
 from benchmarks.service.reliability import closed
 from tests.app.postgres import postgres
@@ -34,7 +33,6 @@ RATES = (10, 100, 1000)
 CLIENTS = 2
 """At each process."""
 WARM_UP_S = 5.0
-Figures = dict[str, Any]
 
 
 async def load(urls: Sequence[str], seconds: float) -> Figures:

@@ -26,7 +26,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks.report import DOCS, FOLDER, measured_when, write
+from benchmarks.report import DOCS, FOLDER, Figures, measured_when, write
 from benchmarks.service.process import question, serving
 from benchmarks.service.reliability import resident_mb
 
@@ -50,7 +50,6 @@ MEASURES = {
     "database_mb": "database, MB",
     "checkpoint_rows": "rows of checkpoints",
 }
-Figures = dict[str, Any]
 _number = count(1)
 
 

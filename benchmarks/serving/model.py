@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from benchmarks.report import Figures
 from evaluator import bench
 from evaluator.bench import Batch, Pair, Watched
 from evaluator.client import EvaluatorClient
@@ -22,7 +23,6 @@ from evaluator.serving.app import create_app
 from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 
-Figures = dict[str, Any]
 LONGEST = 512  # what the authors' own code pads every row to
 
 

@@ -1,7 +1,0 @@
-"""What reflection costs as a report in Markdown, made of its figures alone."""
-
-from functools import partial
-
-from benchmarks.report import filled
-
-report = partial(filled, "reflection/report.md.j2")
