@@ -39,7 +39,7 @@ from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.database import open_engine
 from app.storage.lifecycle import Store, open_store
-from benchmarks.report import FOLDER, Figures, measured_when, write
+from benchmarks.report import FOLDER, Figures, filled, measured_when, write
 from graphs.options import Ablation, Scope
 from graphs.state import Context, Question
 from graphs.workflows.self_crag import build_self_crag
@@ -311,34 +311,7 @@ async def _written(folder: Path, store: Store, thread: str) -> tuple[int, int]:
 
 
 def report(figures: Figures) -> str:
-    paid = figures["cost"]
-    kill, term, two = figures["killed"], figures["told_to_end"], figures["one_of_two"]
-    lines = [
-        "# Durability of runs",
-        "",
-        "    python -m benchmarks.service.durability",
-        "",
-        figures["measured"],
-        "",
-        f"- SIGKILL at random moments, {kill['runs']} detached runs in groups of {AT_ONCE}, "
-        f"{kill['kills']} kills: {kill['ended']}; {kill['same_answer']} with the answer of an "
-        f"uninterrupted run. Calls of the language model: {kill['calls_without_kills']} without "
-        f"kills, {kill['calls_repeated']} repeated, none more than "
-        f"{kill['most_repeats_of_a_call']} times. Finished steps done again: "
-        f"{kill['finished_steps_again']}. Rows left in the tables of checkpoints: "
-        f"{kill['left_in_tables']}.",
-        f"- SIGTERM (grace 2 s) with 12 runs on a slow model: ended within "
-        f"{term['ended_within_s']} s; {term['waiting_answered']} of 6 waiting clients got the best "
-        f"answer so far; of 6 detached runs the next process ended {term['detached_resumed']}.",
-        f"- Two processes at one PostgreSQL, one killed with {two['runs']} runs: "
-        f"{two['ended']} at the other within {two['within_s']} s.",
-        f"- Cost of checkpoints, embedded defaults: {paid['bytes_written']} bytes written for a "
-        f"final state of {paid['bytes_of_final_state']} "
-        f"({paid['bytes_written'] / paid['bytes_of_final_state']:.2f}x); a run takes "
-        f"{paid['time_ratio']}x the time of one without, alternated ({paid['median_s']} s).",
-        "",
-    ]
-    return "\n".join(lines)
+    return filled("service/durability.md.j2", figures, at_once=AT_ONCE)
 
 
 @contextmanager
