@@ -12,7 +12,6 @@ is installed), one of which is killed. Figures go to --out, the report beside it
 import argparse
 import asyncio
 import json
-import os
 import random
 import re
 import signal
@@ -40,6 +39,7 @@ from app.settings import Settings
 from app.storage.database import open_engine
 from app.storage.lifecycle import Store, open_store
 from benchmarks.report import FOLDER, Figures, filled, measured_when, write
+from benchmarks.service.process import environment, is_ready, script
 from graphs.options import Ablation, Scope
 from graphs.state import Context, Question
 from graphs.workflows.self_crag import build_self_crag
@@ -73,22 +73,14 @@ class Service:
             **{"chat_model": f"openai:{MODEL}@{model.base_url}", "log_level": "warning"},
             **settings,
         }
-        environment = {f"SELFCRAG_{name}".upper(): str(value) for name, value in given.items()}
-        command = [str(Path(sys.executable).with_name("selfcrag")), "serve", "--ingest", "docs/en"]
-        self.process = subprocess.Popen(
-            command, env={**os.environ, **environment, "OPENAI_API_KEY": OPENAI_KEY}
-        )
+        command = [script("selfcrag"), "serve", "--ingest", "docs/en"]
+        env = environment(**given) | {"OPENAI_API_KEY": OPENAI_KEY}
+        self.process = subprocess.Popen(command, env=env)
         self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
-        while not self._is_ready():
+        while not is_ready(self.url):
+            if self.process.poll() is not None:
+                raise SystemExit("the service did not start")
             time.sleep(0.1)
-
-    def _is_ready(self) -> bool:
-        if self.process.poll() is not None:
-            raise SystemExit("the service did not start")
-        try:
-            return self.client.get("/health/ready").is_success
-        except httpx.TransportError:
-            return False
 
     def kill(self) -> None:
         self.process.kill()

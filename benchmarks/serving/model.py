@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.report import Figures
 from evaluator import bench
-from evaluator.bench import Batch, Pair, Watched
+from evaluator.bench import Batch, Watched
 from evaluator.client import EvaluatorClient
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import Ids, Scorer, load_scorer
@@ -68,16 +68,8 @@ class Plan:
 QUICK = Plan(2, 24, (1, 4, 8), (32, 128, 256), 1024, 2, 16, 8, 8, 0.1, 64)
 
 
-class Hollow:
+class Hollow(Watched):
     """A scorer that tokenizes and remembers its batches, and computes nothing."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self.name, self.digest, self.tasks = scorer.name, scorer.digest, scorer.tasks
-        self.batches: list[Batch] = []
-        self._scorer = scorer
-
-    def encode(self, task: Task, pairs: Sequence[Pair]) -> list[Row | str]:
-        return self._scorer.encode(task, pairs)
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         lengths = [len(row.ids) for row in rows]
