@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +78,12 @@ class Hollow(Watched):
 
 
 @contextlib.asynccontextmanager
-async def worker_around(settings: EvaluatorSettings, scorer: Scorer, cached_pairs: int = 0) -> Any:
+async def worker_around(
+    settings: EvaluatorSettings | None, *scorers: Scorer, cached_pairs: int = 0
+) -> AsyncIterator[EvaluatorClient]:
     """A client of the real worker in this process; a score known already would cost nothing."""
-    app = create_app(settings, scorer, limits=Limits(cached_pairs=cached_pairs))
-    transport = httpx.ASGITransport(app)
+    app = create_app(settings, *scorers, limits=Limits(cached_pairs=cached_pairs))
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://evaluator", timeout=None) as http,
@@ -149,7 +151,7 @@ def _one_by_one(scorer: Scorer, asked: Workload, width: int) -> tuple[float, lis
 async def on_repeated(settings: EvaluatorSettings, scorer: Scorer, plan: Plan) -> Figures:
     """One question graded twice by a worker that keeps scores: forwards and CPU seconds."""
     watched, asked = Watched(scorer), Texts(plan.seed).workload()
-    async with worker_around(settings, watched, Limits().cached_pairs) as client:
+    async with worker_around(settings, watched, cached_pairs=Limits().cached_pairs) as client:
         watched.batches.clear()
         first_s, first = await _by_requests(client, asked)
         forwards = len(watched.batches)
