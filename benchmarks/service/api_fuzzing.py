@@ -23,7 +23,7 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, Figures, measured_when
+from benchmarks.report import DOCS, FOLDER, Figures, filled, measured_when
 from benchmarks.service.process import serving
 
 PORT = 8133
@@ -103,28 +103,18 @@ def report(rounds: Sequence[Figures], operations: Sequence[str], took_s: float) 
     sent = sum((each["sent"] for each in rounds), Counter[str]())
     failed = sum((each["failed"] for each in rounds), Counter[str]())
     problems = Counter(problem for each in rounds for problem in each["problems"])
-    others = sum(many for name, many in sent.items() if name not in operations)
-    lines = [
-        "# Property-based tests of the interface",
-        "",
-        "    python -m benchmarks.service.api_fuzzing",
-        "",
-        measured_when(),
-        "",
-        f"Schemathesis made {sent.total()} requests of `/openapi.json` in {took_s / 60:.0f}"
-        f" minutes, with all of its checks: **{failed.total()} failed**. {others} of them had"
-        " methods that a path does not have.",
-        "",
-        "| operation | requests | failed |",
-        "|---|---|---|",
-        *(f"| {name} | {sent[name]} | {failed[name]} |" for name in operations),
-        "",
-    ]
-    if not all(each["ended"] for each in rounds):
-        lines += ["It did not come to its end.", ""]
-    if problems:
-        lines += ["Failures:", "", *(f"- {name}: {many}" for name, many in problems.items()), ""]
-    return "\n".join(lines)
+    return filled(
+        "service/api_fuzzing.md.j2",
+        {},
+        when=measured_when(),
+        sent=sent,
+        failed=failed,
+        problems=problems,
+        operations=operations,
+        others=sum(many for name, many in sent.items() if name not in operations),
+        took_s=took_s,
+        ended=all(each["ended"] for each in rounds),
+    )
 
 
 def operations_of(description: Figures) -> list[str]:
