@@ -6,8 +6,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.service.overhead import INSIDE, LOADS, OUTSIDE, ROOT, main, on_cost, service
-from benchmarks.service.overhead_report import SMALL, report, spread
+from benchmarks.service.overhead import (
+    INSIDE,
+    LOADS,
+    OUTSIDE,
+    ROOT,
+    SMALL,
+    main,
+    on_cost,
+    report,
+    service,
+    spread,
+)
 
 MS = {way: [10.0 * (n + 1), 20.0 * (n + 1)] for n, way in enumerate((*INSIDE, *OUTSIDE))}
 FIGURES = {
