@@ -16,6 +16,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,15 @@ from app.extensions.evaluation.runner import judge_of
 from app.extensions.evaluation.statistics import rounded
 from app.schemas.ask import GradedStrip
 from app.settings import Settings
-from benchmarks.report import FOLDER, rows_of, write
+from benchmarks.report import FOLDER, filled, rows_of, write
 from evaluator.data.hard_negatives import WordNeighbours
 from evaluator.data.records import held_back
 from graphs.types import AnswerSentence, Usage
 
 HELD_BACK_PERCENT, SEED = 6, 1
 LABELS = ("context_relevant", "answer_faithful", "answer_relevant")
-WAYS = """Answer relevancy is the relevance of the sentence that an answer stands in, else of the
-answer itself: of the ways tried ([five of them](judge_relevancy.md)) it is the one that is fair to
-answers in words of their own among those that come near the best."""
 VERDICTS = {"SUPPORTS", "REFUTES", "yes", "no", "True", "False"}
+page = partial(filled, "judge.md.j2")
 
 
 @dataclass(frozen=True)
@@ -155,25 +154,6 @@ async def measured(data: Path, most: int, name: str) -> dict[str, Any]:
             found[language] = figures(rows[:most], await judged(judge, rows[:most]))
             sys.stderr.write(f"{language}: {found[language]}\n")
     return found
-
-
-def page(found: dict[str, Any]) -> str:
-    lines = [
-        "# The judge of `selfcrag evaluate` against labelled rows",
-        "",
-        f"`python -m benchmarks.judge DATA --rows {found['rows']}`, judge {found['judge']}, seed"
-        f" {found['seed']}. English rows are ARES' labels on passages no training has seen, Chinese"
-        " ones are made of CMRC 2018's development set. AUC: the measure as a score; kappa and"
-        " agreement: its verdict (any sentence relevant; support and relevancy from 0.5 on).",
-        "",
-        "| language | label | rows | positive | AUC | kappa | agreement |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for language in ("en", "zh"):
-        for label, it in found[language].items():
-            row = (language, label, it["n"], it["positive"], it["auc"], it["kappa"], it["agree"])
-            lines.append(f"| {' | '.join(map(str, row))} |")
-    return "\n".join([*lines, "", WAYS, ""])
 
 
 def main() -> None:

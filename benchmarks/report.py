@@ -10,11 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
 DOCS = ROOT / "docs"
 Figures = dict[str, Any]
 _STARTED = time.monotonic()
+_PAGES = Environment(
+    loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True,
+    lstrip_blocks=True, keep_trailing_newline=True,
+)  # fmt: skip
 
 
 def write(path: Path, figures: Figures, page: Callable[[Figures], str]) -> None:
@@ -22,6 +28,11 @@ def write(path: Path, figures: Figures, page: Callable[[Figures], str]) -> None:
     text = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8")
     path.with_suffix(".md").write_text(page(json.loads(text)), encoding="utf-8")
+
+
+def filled(template: str, figures: Figures, **values: object) -> str:
+    """The page of a Jinja template of this folder."""
+    return _PAGES.get_template(template).render(figures=figures, **values)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -125,16 +125,15 @@ class EvaluatorClient:
 
         return await self._ask(scores_of)
 
-    async def thresholds(self, *, allow_foreign: bool = False) -> schema.CalibratedThresholds:
+    async def thresholds(self) -> schema.CalibratedThresholds:
         """The thresholds beside the workers' checkpoint.
 
-        WorkerRefused (404) if there are none, or none made for it unless `allow_foreign`.
+        WorkerRefused (404) if there are none, or none made for it.
         """
-        path = "/thresholds?allow_foreign=true" if allow_foreign else "/thresholds"
 
         async def thresholds_of(worker: _Worker) -> schema.CalibratedThresholds:
             await self._check(worker)
-            return _read(schema.CalibratedThresholds, await worker.request("GET", path))
+            return _read(schema.CalibratedThresholds, await worker.request("GET", "/thresholds"))
 
         return await self._ask(thresholds_of)
 

@@ -19,20 +19,18 @@ from benchmarks.evaluator.actions import on_actions
 from benchmarks.evaluator.judgements import on_judgements
 from benchmarks.evaluator.kinds import on_acceptance, on_kinds
 from benchmarks.evaluator.manuals import MOST, idf_overlap, on_manuals, pools
-from benchmarks.evaluator.ratchet import kept
+from benchmarks.evaluator.ratchet import changes, kept
 from benchmarks.evaluator.relevance import (
     HELD_BACK_PERCENT,
     Bench,
-    Figures,
     in_pools,
     on_subjects,
     on_tests,
     on_validation,
     training_records,
 )
-from benchmarks.evaluator.report import report
 from benchmarks.evaluator.spans import on_spans
-from benchmarks.report import FOLDER, say, write
+from benchmarks.report import FOLDER, Figures, filled, say, write
 from evaluator.calibration.acceptance import AnswerBars
 from evaluator.calibration.evaluate import Score
 from evaluator.errors import DataError, EvaluatorError
@@ -103,6 +101,20 @@ def measured(chosen: argparse.Namespace) -> Figures:
         bounds = thresholds.upper, thresholds.lower
         part(lambda: (on_manuals(asked, scorers, near, grade, *bounds),), "manuals")
     return figures
+
+
+def report(figures: Figures) -> str:
+    """The page, with all sections for which there are figures."""
+    before, manuals = figures.get("before"), figures.get("manuals", {})
+    compared = changes(before, kept(figures, "")) if before else []
+    return filled(
+        "evaluator/report.md.j2",
+        figures,
+        groups=[name.removesuffix(" selective") for name in manuals if " selective" in name],
+        changes=compared,
+        higher=sum(it.now > it.before for it in compared),
+        lower=sum(it.now < it.before for it in compared),
+    )
 
 
 def similarities(settings: EvaluatorSettings) -> Score:

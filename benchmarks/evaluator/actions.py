@@ -23,12 +23,11 @@ from benchmarks.evaluator.relevance import (
     HELD_BACK_PERCENT,
     TESTS,
     Bench,
-    Figures,
     Grade,
     file_of,
     interval,
 )
-from benchmarks.report import rows_of
+from benchmarks.report import Figures, rows_of
 from benchmarks.retrieval.base import indexed
 from evaluator.calibration.evaluate import Values, auc_interval
 from evaluator.calibration.thresholds import Aims, GradedQuestions, action_figures, sweep

@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 
 from benchmarks.evaluator.ratchet import digits
-from benchmarks.evaluator.relevance import HELD_BACK_PERCENT, Bench, Figures
+from benchmarks.evaluator.relevance import HELD_BACK_PERCENT, Bench
+from benchmarks.report import Figures
 from evaluator.calibration.evaluate import Pairs, Values, auc_interval
 from evaluator.data.hard_negatives import terms
 from evaluator.data.records import JudgementRow, held_back

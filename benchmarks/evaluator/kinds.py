@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.evaluator.ratchet import digits
-from benchmarks.evaluator.relevance import TESTS, Bench, Figures, file_of, interval
-from benchmarks.report import FOLDER
+from benchmarks.evaluator.relevance import TESTS, Bench, file_of, interval
+from benchmarks.report import FOLDER, Figures
 from evaluator.calibration.acceptance import AnswerBars, JudgedCases, judged
 from evaluator.data.records import Record, by_passage, read_file
 from evaluator.data.synthetic.build import RIGHT, cases

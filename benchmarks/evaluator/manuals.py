@@ -17,8 +17,8 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.evaluator.ratchet import digits
-from benchmarks.evaluator.relevance import Figures, Grade
-from benchmarks.report import rows_of
+from benchmarks.evaluator.relevance import Grade
+from benchmarks.report import Figures, rows_of
 from evaluator.calibration.evaluate import Score
 from evaluator.data.hard_negatives import WordNeighbours, terms
 

@@ -12,14 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scipy.stats import binomtest  # type: ignore[import-untyped]
 
+from benchmarks.report import Figures
+
 ALPHA = 0.05
 """Of each figure on its own: of a hundred that are equal, five would be said to fall."""
-
-Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)

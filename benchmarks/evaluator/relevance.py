@@ -4,12 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.evaluator.ratchet import digits
-from benchmarks.report import rows_of
+from benchmarks.report import Figures, rows_of
 from evaluator.calibration.evaluate import (
     NEGATIVES,
     Contest,
@@ -35,7 +34,6 @@ FEWEST, DRAWS = 20, 1000
 SHINGLE, SHARED = 13, 0.5
 """A passage overlaps when half of its runs of 13 words stand in passages of one training set."""
 
-Figures = dict[str, Any]
 Grade = Callable[[Sequence[tuple[str, Sequence[str]]]], list[list[float]]]
 """Grades of each question's texts among each other, as the service grades what it retrieved."""
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.evaluator.ratchet import digits
-from benchmarks.evaluator.relevance import HELD_BACK_PERCENT, Bench, Figures, file_of, interval
+from benchmarks.evaluator.relevance import HELD_BACK_PERCENT, Bench, file_of, interval
+from benchmarks.report import Figures
 from evaluator.data.records import Record, by_article, held_back, read_file
 from evaluator.inference.scorer import Scorer, in_batches
 

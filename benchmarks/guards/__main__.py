@@ -123,23 +123,7 @@ def removed(checkout: Path, guard: Guard) -> Removal:
 
 
 def report_of(removals: Sequence[Removal]) -> str:
-    noticed = sum(removal.is_noticed for removal in removals)
-    lines = [
-        "# Guards",
-        "",
-        f"Made by `python -m benchmarks.guards`: {noticed} of {len(removals)} guards cannot be",
-        "taken away without a test that fails. Each is edited away alone in a copy of the files,",
-        "where all tests named here pass beforehand.",
-        "",
-        "| guard | file | test that fails without it | noticed |",
-        "|---|---|---|---|",
-    ]
-    for it in removals:
-        tests = "<br>".join(f"`{test}`" for test in it.failed) or "none"
-        lines.append(
-            f"| {it.name} | `{it.file}` | {tests} | {'yes' if it.is_noticed else '**no**'} |"
-        )
-    return "\n".join([*lines, ""])
+    return report.filled("guards/report.md.j2", {}, removals=removals)
 
 
 def kept(path: Path) -> dict[str, Removal]:

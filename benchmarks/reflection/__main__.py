@@ -12,14 +12,15 @@ import asyncio
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from benchmarks.reflection.delays import Figures, Plan, on_delays
-from benchmarks.reflection.report import report
+from benchmarks.reflection.delays import Plan, on_delays
 from benchmarks.reflection.runs import RunFailed, asker, read_handbook
-from benchmarks.report import FOLDER, say, write
+from benchmarks.report import FOLDER, Figures, filled, say, write
 from graphs.workflows.registry import IMAGE_WORKFLOW, WORKFLOWS
 
+report = partial(filled, "reflection/report.md.j2")
 COMMAND = "python -m benchmarks.reflection"
 MEASURED = [name for name in WORKFLOWS if name != IMAGE_WORKFLOW]
 

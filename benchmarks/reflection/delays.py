@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.reflection.llm import MODEL, DelayedEndpoint, Span, union_s
 from benchmarks.reflection.runs import Asker, Told, asker
+from benchmarks.report import Figures
 from benchmarks.reproduce.costs import evaluator_here
 from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
@@ -32,8 +33,6 @@ WEB = (
     "The upper threshold decides whether the action is Correct: one passage at it is enough.",
     "上阈值决定动作是不是“正确”：只要有一个段落达到上阈值就够了。",
 )
-
-Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)

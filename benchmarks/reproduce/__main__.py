@@ -16,11 +16,11 @@ import sys
 from pathlib import Path
 
 from benchmarks.reflection.runs import RunFailed
-from benchmarks.report import say
+from benchmarks.report import Figures, say
 from benchmarks.reproduce.experiments import EXPERIMENTS
 from benchmarks.reproduce.formats import UnknownFormat
 from benchmarks.reproduce.material import cases_of, knowledge_base, read_set, record_web
-from benchmarks.reproduce.report import Figures, of_set, write_pages
+from benchmarks.reproduce.report import of_set, write_pages
 from benchmarks.reproduce.runner import Bench, KeptValues, run
 
 FOLDER = Path(__file__).parent

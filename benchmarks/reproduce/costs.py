@@ -4,13 +4,9 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import httpx
-
 from app.composition.services import WorkerEvaluator
-from evaluator.client import EvaluatorClient
+from benchmarks.serving.model import worker_around
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.serving.app import create_app
-from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 from graphs.types import Scores, Task, Thresholds
 
@@ -54,15 +50,9 @@ async def metered_evaluator() -> AsyncIterator[MeteredEvaluator]:
 @asynccontextmanager
 async def evaluator_here(cached_pairs: int = 0) -> AsyncIterator[WorkerEvaluator]:
     """Over a worker in this process, as the service has it but for its memory."""
-    worker = create_app(limits=Limits(cached_pairs=cached_pairs))
-    async with worker.router.lifespan_context(worker):
-        inside = httpx.ASGITransport(worker, raise_app_exceptions=False)
-        async with httpx.AsyncClient(
-            transport=inside, base_url="http://evaluator", timeout=None
-        ) as http:
-            client = EvaluatorClient(http)
-            await client.connect()
-            yield await WorkerEvaluator.connect(client, None)
+    async with worker_around(None, cached_pairs=cached_pairs) as client:
+        await client.connect()
+        yield await WorkerEvaluator.connect(client, None)
 
 
 def flops(shape: dict[str, int], length: int) -> float:

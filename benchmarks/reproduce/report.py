@@ -5,17 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from app.extensions.evaluation.matching import holds
 from app.extensions.evaluation.measures import MEASURES
 from app.extensions.evaluation.statistics import Estimate, mean, paired_difference
+from benchmarks.report import Figures, filled
 from benchmarks.reproduce.experiments import EXPERIMENTS, NEEDS, Arm, Experiment
 from benchmarks.reproduce.material import RecordedWeb
 from benchmarks.reproduce.measures import TITLES, column
 from benchmarks.reproduce.runner import Bench, Models, Results
 
-Figures = dict[str, Any]
 KINDS = {
     "short": "questions with short answers (PopQA, TriviaQA, SQuAD, RGB)",
     "closed": "closed sets (PubHealth, ARC)",
@@ -106,104 +105,46 @@ def write_pages(sets: Mapping[str, Figures], out: Path, seed: int, limit: int) -
 
 
 def page_of(figures: Figures, *, pictured: bool = False) -> str:
-    name = figures["experiment"]
-    experiment = EXPERIMENTS[name]
-    parts = [f"# {experiment.title}", experiment.about]
-    drawn = f"--limit {figures['limit']} --seed {figures['seed']}"
-    command = f"{COMMAND} {name} --data FILE ... --corpus FILE ... {drawn}"
-    parts.append(
-        f"Made by `{command}`. Means with 95 % bootstrap intervals; the last column is the paired"
-        f" difference of the first measure from {_bases(experiment)}."
+    experiment, sets = EXPERIMENTS[figures["experiment"]], figures["sets"]
+    return filled(
+        "reproduce/page.md.j2",
+        figures,
+        experiment=experiment,
+        command=COMMAND,
+        pictured=pictured,
+        measured={key: _measured(experiment, found["arms"]) for key, found in sets.items()},
+        differences={key: _differences(experiment, found["arms"]) for key, found in sets.items()},
+        blanks=list(_blanks(experiment, sets)),
     )
-    if pictured:
-        parts.append(f"![{experiment.title}]({name}.png)")
-    for key, found in figures["sets"].items():
-        parts += [f"## {key}", _about(found), "\n".join(_table(experiment, found["arms"]))]
-        if reading := list(_reading(experiment, found["arms"])):
-            parts.append("\n".join(reading))
-    parts += ["\n".join(_blanks(name, experiment, figures["sets"]))]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _bases(experiment: Experiment) -> str:
-    return f"`{experiment.arms[0].name}`" if not experiment.group else "the first row of its group"
+def _measured(experiment: Experiment, arms: Mapping[str, Figures]) -> dict[str, str]:
+    """The measures that any arm has a figure of, with their titles."""
+    return {
+        name: TITLES.get(name) or MEASURES[name].title
+        for name in experiment.measures
+        if any(row[name]["mean"] is not None for row in arms.values())
+    }
 
 
-def _about(found: Figures) -> str:
-    models = ", ".join(f"{part} `{name}`" for part, name in found["models"].items() if name)
-    said = [
-        f"{found['questions']} questions of `{found['file']}` (sha256 `{found['sha256'][:12]}`,"
-        f" {found['language']}), {found['passages']} passages; {models}."
-    ]
-    if found["local"] is not None:
-        said.append(f"What was retrieved holds an answer for {_percent(found['local'])}")
-        web = found["web"]
-        said.append(
-            "of them" + ("." if web is None else f", the recorded pages for {_percent(web)}.")
-        )
-    return " ".join(said)
+def _differences(experiment: Experiment, arms: Mapping[str, Figures]) -> list[tuple[Arm, Figures]]:
+    """Of arms that cost nothing for certain, with the reason that is known."""
+    compared = [(arm, arms.get(arm.name, {}).get("difference")) for arm in experiment.arms]
+    return [(arm, own) for arm, own in compared if arm.note and own and own["mean"] is not None]
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _table(experiment: Experiment, arms: Mapping[str, Figures]) -> Iterator[str]:
-    names = [
-        name for name in experiment.measures if any(_known(row, name) for row in arms.values())
-    ]
-    titles = [TITLES.get(name) or MEASURES[name].title for name in names]
-    yield f"| | n | {' | '.join(titles)} | difference |"
-    yield "|---" * (len(names) + 3) + "|"
-    for arm in experiment.arms:
-        row = arms.get(arm.name)
-        if row is None:
-            yield f"| {arm.name} |" + " |" * (len(names) + 2)
-            continue
-        n = max(row[name]["n"] for name in names)
-        cells = [_cell(row[name]) for name in names]
-        yield f"| {arm.name} | {n} | {' | '.join(cells)} | {_cell(row.get('difference'))} |"
-
-
-def _known(row: Figures, name: str) -> bool:
-    return row[name]["mean"] is not None
-
-
-def _cell(estimate: Figures | None) -> str:
-    if estimate is None or estimate["mean"] is None:
-        return ""
-    if estimate["low"] is None:
-        return f"{estimate['mean']:.3g}"
-    return f"{estimate['mean']:.3g} [{estimate['low']:.3g}, {estimate['high']:.3g}]"
-
-
-def _reading(experiment: Experiment, arms: Mapping[str, Figures]) -> Iterator[str]:
-    """Arms that cost nothing for certain, with the reason that is known."""
-    for arm in experiment.arms:
-        difference = arms.get(arm.name, {}).get("difference")
-        if not arm.note or difference is None or difference["mean"] is None:
-            continue
-        high, low = difference["high"] or 0.0, difference["low"] or 0.0
-        if high < 0:
-            said = "costs something"
-        else:
-            said = "gains" if low > 0 else f"no loss can be told from {difference['n']} questions"
-            said += f". {arm.note}"
-        yield f"- {arm.name}: {said.rstrip('.')}."
-
-
-def _blanks(name: str, experiment: Experiment, sets: Mapping[str, Figures]) -> Iterator[str]:
-    """The command beside each blank row and each kind of set that was not given."""
+def _blanks(experiment: Experiment, sets: Mapping[str, Figures]) -> Iterator[tuple[str, str]]:
+    """Each kind of blank row and of set that was not given, with the settings that bring it."""
     missing = {
         arm.needs for arm in experiment.arms
         if arm.needs and not any(arm.name in found["arms"] for found in sets.values())
     }  # fmt: skip
-    for need in NEEDS:
+    for need, (_, setting) in NEEDS.items():
         if need in missing:
-            yield f"- Blank rows that need a model: `{NEEDS[need][1]} {COMMAND} {name} --data FILE`"
+            yield "Blank rows that need a model", f"{setting} "
     for kind in experiment.kinds:
         if all(found["kind"] != kind for found in sets.values()):
-            yield f"- Not given, {KINDS[kind]}: `{COMMAND} {name} --data FILE`"
+            yield f"Not given, {KINDS[kind]}", ""
 
 
 def draw_curves(figures: Figures, file: Path) -> bool:

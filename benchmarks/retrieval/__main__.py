@@ -16,20 +16,20 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from app.ingest.chunker import Chunking
 from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.tokenizer import Segmenter
-from benchmarks.report import FOLDER, write
+from benchmarks.report import FOLDER, Figures, filled, write
 from benchmarks.retrieval.base import by_search, knowledge_base, told
 from benchmarks.retrieval.parts import beside_plain, other_embedder, reranked, with_e5
-from benchmarks.retrieval.report import report
 from benchmarks.retrieval.sets import MANUALS, REPORTED, Material, ahead_by, material
 from evaluator.settings import EvaluatorSettings
 from graphs.options import Scope, Search
 
+report = partial(filled, "retrieval/report.md.j2")
 FIGURES = FOLDER / "retrieval.json"
 CHUNKINGS = (Chunking("sentence"), Chunking("small_to_big"), Chunking("sliding_window"))
 SEARCHES = {
@@ -39,7 +39,6 @@ SEARCHES = {
     "hybrid, alpha 0.3": Search(alpha=0.3),
     "hybrid, reciprocal ranks": Search(fusion="rrf"),
 }
-Figures = dict[str, Any]
 Measuring = Callable[[Material, int, StaticEmbedder, Segmenter], Awaitable[Figures]]
 
 

@@ -17,13 +17,13 @@ from app.retrieval.embedder import Embedder
 from app.retrieval.index import Index, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
+from benchmarks.report import Figures
 from benchmarks.retrieval.sets import DEPTH, Material, documents, gains, measured
 from graphs.options import Search
 from graphs.types import Passage
 
 # Chunks of one passage count once, so more are asked for than are counted.
 CHUNKS = 2 * DEPTH
-Figures = dict[str, Any]
 Asking = Callable[[str], Awaitable[Sequence[Passage]]]
 
 

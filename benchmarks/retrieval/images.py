@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from PIL import Image, ImageDraw
 from app.composition.services import open_services
 from app.ingest.pipeline import ingest
 from app.settings import Settings
-from benchmarks.report import FOLDER, write
+from benchmarks.report import FOLDER, filled, write
 from graphs.state import Context, Question
 from graphs.types import Image as MadeImage
 from graphs.types import Language, Usage
@@ -164,35 +165,7 @@ async def measured() -> dict[str, Any]:
     }
 
 
-def report(results: dict[str, Any]) -> str:
-    rows = [
-        f"| {direction} | {kind} | {one['asked']} | {one['from_storage']} | {one['right']} |"
-        for direction in ("text", "image")
-        for kind, one in results[direction].items()
-    ]
-    return "\n".join(
-        [
-            "# Images before generating",
-            "",
-            "Made by `python -m benchmarks.retrieval.images`: 200 pictures drawn by the script"
-            " with captions in English and Chinese, with the parts that need no model."
-            f" A stand-in that takes {results['model_s']:g} s is the model below the threshold.",
-            "",
-            "| asked by | what | asked | answered from storage | rightly |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-            f"Answered without generating: {results['share_from_storage']:.1%} of all questions"
-            f" above. Median {results['stored_p50_ms']:g} ms from storage,"
-            f" {results['made_p50_ms']:g} ms with the stand-in; {results['time_saved']:.1%} of the"
-            " time is saved against asking the stand-in every time. Both shares are those of this"
-            " mix of questions.",
-            "",
-            "The questions use the words of the captions. In other words, and for near misses, none"
-            " of six [measures](image_measures.md) tells what is stored from what is not.",
-            "",
-        ]
-    )
+report = partial(filled, "retrieval/images.md.j2")
 
 
 if __name__ == "__main__":

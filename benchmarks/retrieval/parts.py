@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -13,6 +12,7 @@ from app.retrieval.embedder import ENCODER_WEIGHTS, StaticEmbedder, Vectors, uni
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.terms import LexicalReranker, TermTables
 from app.retrieval.tokenizer import Segmenter
+from benchmarks.report import Figures
 from benchmarks.reproduce.costs import evaluator_here
 from benchmarks.retrieval import plain
 from benchmarks.retrieval.base import by_search, knowledge_base, summary, told
@@ -29,7 +29,6 @@ from graphs.types import Passage
 CANDIDATES = 50
 E5_ALPHAS = (0.3, 0.5, 1.0, 2.0)
 TITLES = True
-Figures = dict[str, Any]
 Scoring = Callable[[str, Sequence[Passage]], Awaitable[Sequence[float]]]
 
 

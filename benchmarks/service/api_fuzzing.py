@@ -20,11 +20,10 @@ import venv
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, measured_when
+from benchmarks.report import DOCS, FOLDER, Figures, filled, measured_when
 from benchmarks.service.process import serving
 
 PORT = 8133
@@ -51,7 +50,6 @@ checks.allow_header_conformance.enabled = false
     f'[[operations]]\ninclude-path = "{path}"\nchecks.positive_data_acceptance.enabled = false\n'
     for path in BY_OTHER_FIELDS
 )
-Figures = dict[str, Any]
 
 
 def installed(folder: Path) -> Path:
@@ -105,28 +103,18 @@ def report(rounds: Sequence[Figures], operations: Sequence[str], took_s: float) 
     sent = sum((each["sent"] for each in rounds), Counter[str]())
     failed = sum((each["failed"] for each in rounds), Counter[str]())
     problems = Counter(problem for each in rounds for problem in each["problems"])
-    others = sum(many for name, many in sent.items() if name not in operations)
-    lines = [
-        "# Property-based tests of the interface",
-        "",
-        "    python -m benchmarks.service.api_fuzzing",
-        "",
-        measured_when(),
-        "",
-        f"Schemathesis made {sent.total()} requests of `/openapi.json` in {took_s / 60:.0f}"
-        f" minutes, with all of its checks: **{failed.total()} failed**. {others} of them had"
-        " methods that a path does not have.",
-        "",
-        "| operation | requests | failed |",
-        "|---|---|---|",
-        *(f"| {name} | {sent[name]} | {failed[name]} |" for name in operations),
-        "",
-    ]
-    if not all(each["ended"] for each in rounds):
-        lines += ["It did not come to its end.", ""]
-    if problems:
-        lines += ["Failures:", "", *(f"- {name}: {many}" for name, many in problems.items()), ""]
-    return "\n".join(lines)
+    return filled(
+        "service/api_fuzzing.md.j2",
+        {},
+        when=measured_when(),
+        sent=sent,
+        failed=failed,
+        problems=problems,
+        operations=operations,
+        others=sum(many for name, many in sent.items() if name not in operations),
+        took_s=took_s,
+        ended=all(each["ended"] for each in rounds),
+    )
 
 
 def operations_of(description: Figures) -> list[str]:

@@ -12,7 +12,6 @@ is installed), one of which is killed. Figures go to --out, the report beside it
 import argparse
 import asyncio
 import json
-import os
 import random
 import re
 import signal
@@ -39,7 +38,8 @@ from app.runs.request import RunRequest
 from app.settings import Settings
 from app.storage.database import open_engine
 from app.storage.lifecycle import Store, open_store
-from benchmarks.report import FOLDER, measured_when, write
+from benchmarks.report import FOLDER, Figures, filled, measured_when, write
+from benchmarks.service.process import environment, is_ready, script
 from graphs.options import Ablation, Scope
 from graphs.state import Context, Question
 from graphs.workflows.self_crag import build_self_crag
@@ -61,7 +61,6 @@ OPTIONS = {"retrieval": "always", "max_critic": 1, "ablation": {"only_action": "
 """Every run is written by the model."""
 END_S = 90.0
 _NONCE = re.compile(r"-[0-9a-f]{16}\b")
-Figures = dict[str, Any]
 
 
 class Service:
@@ -74,22 +73,14 @@ class Service:
             **{"chat_model": f"openai:{MODEL}@{model.base_url}", "log_level": "warning"},
             **settings,
         }
-        environment = {f"SELFCRAG_{name}".upper(): str(value) for name, value in given.items()}
-        command = [str(Path(sys.executable).with_name("selfcrag")), "serve", "--ingest", "docs/en"]
-        self.process = subprocess.Popen(
-            command, env={**os.environ, **environment, "OPENAI_API_KEY": OPENAI_KEY}
-        )
+        command = [script("selfcrag"), "serve", "--ingest", "docs/en"]
+        env = environment(**given) | {"OPENAI_API_KEY": OPENAI_KEY}
+        self.process = subprocess.Popen(command, env=env)
         self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
-        while not self._is_ready():
+        while not is_ready(self.url):
+            if self.process.poll() is not None:
+                raise SystemExit("the service did not start")
             time.sleep(0.1)
-
-    def _is_ready(self) -> bool:
-        if self.process.poll() is not None:
-            raise SystemExit("the service did not start")
-        try:
-            return self.client.get("/health/ready").is_success
-        except httpx.TransportError:
-            return False
 
     def kill(self) -> None:
         self.process.kill()
@@ -312,34 +303,7 @@ async def _written(folder: Path, store: Store, thread: str) -> tuple[int, int]:
 
 
 def report(figures: Figures) -> str:
-    paid = figures["cost"]
-    kill, term, two = figures["killed"], figures["told_to_end"], figures["one_of_two"]
-    lines = [
-        "# Durability of runs",
-        "",
-        "    python -m benchmarks.service.durability",
-        "",
-        figures["measured"],
-        "",
-        f"- SIGKILL at random moments, {kill['runs']} detached runs in groups of {AT_ONCE}, "
-        f"{kill['kills']} kills: {kill['ended']}; {kill['same_answer']} with the answer of an "
-        f"uninterrupted run. Calls of the language model: {kill['calls_without_kills']} without "
-        f"kills, {kill['calls_repeated']} repeated, none more than "
-        f"{kill['most_repeats_of_a_call']} times. Finished steps done again: "
-        f"{kill['finished_steps_again']}. Rows left in the tables of checkpoints: "
-        f"{kill['left_in_tables']}.",
-        f"- SIGTERM (grace 2 s) with 12 runs on a slow model: ended within "
-        f"{term['ended_within_s']} s; {term['waiting_answered']} of 6 waiting clients got the best "
-        f"answer so far; of 6 detached runs the next process ended {term['detached_resumed']}.",
-        f"- Two processes at one PostgreSQL, one killed with {two['runs']} runs: "
-        f"{two['ended']} at the other within {two['within_s']} s.",
-        f"- Cost of checkpoints, embedded defaults: {paid['bytes_written']} bytes written for a "
-        f"final state of {paid['bytes_of_final_state']} "
-        f"({paid['bytes_written'] / paid['bytes_of_final_state']:.2f}x); a run takes "
-        f"{paid['time_ratio']}x the time of one without, alternated ({paid['median_s']} s).",
-        "",
-    ]
-    return "\n".join(lines)
+    return filled("service/durability.md.j2", figures, at_once=AT_ONCE)
 
 
 @contextmanager

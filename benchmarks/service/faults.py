@@ -29,7 +29,7 @@ from typing import Any, get_args
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, measured_when, write
+from benchmarks.report import DOCS, FOLDER, Figures, filled, measured_when, write
 from benchmarks.service.process import environment, script, started
 from tests.loopback.embeddings import EMBEDDINGS_MODEL, EmbeddingsServer
 from tests.loopback.fault_proxy import RETRY_AFTER_S, Fault, FaultProxy
@@ -50,7 +50,6 @@ PATIENCE_S = 2.0
 MAX_SHARE = 1.2
 FEW: Mapping[str, Any] = {"retrieve_k": 3}
 """Few passages to grade: the service's own work is to be a small part of its time."""
-Figures = dict[str, Any]
 
 HANDBOOK = (
     "What does the upper threshold decide?",
@@ -292,46 +291,17 @@ def measured(only: str, deadline_s: float) -> Figures:
 
 
 def report(figures: Figures) -> str:
-    deadline_s, matrix = figures["deadline_s"], figures["matrix"]
-    cells = [row[fault] for row in matrix.values() for fault in FAULTS]
-    short = sum(bool(cell["short"]) for cell in cells)
-    lines = [
-        "# Faults of dependencies",
-        "",
-        "    python -m benchmarks.service.faults",
-        "",
-        figures["measured"],
-        "",
-        f"Eight questions with a deadline of {deadline_s:g} s to a service that was started while"
-        " its dependencies were well. A cell tells the slowest answer, the fourth one of those that"
-        " need the dependency, and the requests that arrived at it, in those of the same questions"
-        " without a fault."
-        f" Answers with status 429 say `Retry-After: {figures['retry_after_s']}`."
-        f" **{len(cells) - short} of {len(cells)}** cells are as they should be: each answer is a"
-        " 200 within the deadline and a tenth, `degraded` names the component where a run needs it"
-        " and no other, the log has a line for it, and the dependency is asked at most"
-        f" {MAX_SHARE:g} times as often as when it is well; the fourth answer of one that is silent"
-        f" comes within {PATIENCE_S:g} s. The others are **bold**, with what they lack.",
-        "",
-        f"| dependency | without a fault | {' | '.join(FAULTS)} |",
-        "|---" * (len(FAULTS) + 2) + "|",
-    ]
-    for name, row in matrix.items():
-        well = row["none"]
-        slowest_s = max(answer["took_s"] for answer in well["answers"])
-        shown = [
-            f"{slowest_s:.1f} s, {well['requests']} requests",
-            *(_shown(row[fault], well) for fault in FAULTS),
-        ]
-        lines.append(f"| {name} | {' | '.join(shown)} |")
-    lines += ["", "What the first answer of each cell says:", ""]
-    lines += ["| dependency | fault | `degraded` |", "|---|---|---|"]
-    for name, row in matrix.items():
-        for fault in FAULTS:
-            first = row[fault]["answers"][0]["degraded"]
-            said = "; ".join(f"{component}: {reason}" for component, reason in first.items())
-            lines.append(f"| {name} | {fault} | {_masked(said) or '-'} |")
-    return "\n".join([*lines, ""])
+    cells = [row[fault] for row in figures["matrix"].values() for fault in FAULTS]
+    return filled(
+        "service/faults.md.j2",
+        figures,
+        faults=FAULTS,
+        cells=len(cells),
+        good=sum(not cell["short"] for cell in cells),
+        max_share=MAX_SHARE,
+        patience_s=PATIENCE_S,
+        shown=_shown,
+    )
 
 
 def _shown(cell: Figures, well: Figures) -> str:
@@ -340,10 +310,6 @@ def _shown(cell: Figures, well: Figures) -> str:
     share = "" if cell["share"] is None else f", {cell['share']:g}x"
     figures = f"{slowest_s:.1f} / {fourth_s:.1f} s{share}"
     return f"**{figures}: {', '.join(cell['short'])}**" if cell["short"] else figures
-
-
-def _masked(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
 
 
 def main() -> None:

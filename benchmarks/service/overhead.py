@@ -18,23 +18,25 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from statistics import median, quantiles
 from typing import Any
 
 import httpx
 
-from benchmarks.report import FOLDER, ROOT, write
+from benchmarks.report import FOLDER, ROOT, Figures, filled, write
 from benchmarks.service.overhead_parts import PARTS, PORT, QUESTION
-from benchmarks.service.overhead_report import report, spread
 
-Figures = dict[str, Any]
 Send = Callable[[httpx.AsyncClient, dict[str, Any]], Awaitable[None]]
 
 FIGURES = FOLDER / "overhead.json"
 START_S = 300.0
 INSIDE = ("ainvoke", "astream", "run", "kept run")
-LOADS = {"1 passage": {"retrieve_k": 1}, "10 passages": {"retrieve_k": 10}}
+SMALL = "1 passage"
+LOADS = {SMALL: {"retrieve_k": 1}, "10 passages": {"retrieve_k": 10}}
 ACTION = {"web search": "incorrect"}
 AT_ONCE = 5
+AIMS = (("POST /ask", 1.5), ("POST /ask, stream", 2.2))
+STOPPED_WITHIN_MS = 100
 
 
 @contextmanager
@@ -204,6 +206,36 @@ async def _ended(client: httpx.AsyncClient, began_s: float) -> dict[str, float]:
         "let go": 1000 * (end["let_go_at_s"] - began_s),
         "ended": 1000 * (end["ended_at_s"] - began_s),
     }
+
+
+def report(figures: Figures) -> str:
+    """All sections for which there are figures."""
+    runs = figures["first"]["runs"] if "first" in figures else []
+    return filled(
+        "service/overhead.md.j2",
+        figures,
+        aims=AIMS,
+        stopped_within_ms=STOPPED_WITHIN_MS,
+        first_ms=[1000 * run["first_step_s"] for run in runs],
+        share=max((run["first_step_s"] / run["run_s"] for run in runs), default=0.0),
+        median=median,
+        ratio=_ratio,
+        beyond=_beyond,
+    )
+
+
+def _beyond(ms: list[float], base: list[float]) -> list[float]:
+    return [one - other for one, other in zip(ms, base, strict=True)]
+
+
+def _ratio(ms: list[float], base: list[float]) -> str:
+    return f"{median(one / other for one, other in zip(ms, base, strict=True)):.2f}"
+
+
+def spread(ms: list[float]) -> dict[str, float]:
+    """Milliseconds in the middle, at p95, and the most."""
+    p95 = quantiles(ms, n=20, method="inclusive")[-1] if len(ms) > 1 else ms[0]
+    return {"p50": median(ms), "p95": p95, "most": max(ms)}
 
 
 async def measure(chosen: argparse.Namespace, figures: Figures) -> None:

@@ -20,11 +20,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, measured_when, write
+from benchmarks.report import DOCS, FOLDER, Figures, filled, measured_when, write
 from benchmarks.service.process import question, serving
 
 PORT = 8131
@@ -33,7 +32,6 @@ LOADS = (1, 2, 3, 5, 10)
 WARM_UP_S = 8.0
 AT_ONCE = 64
 FIGURES = FOLDER / "reliability.json"
-Figures = dict[str, Any]
 Row = tuple[str, float, float]
 
 
@@ -132,33 +130,7 @@ async def measured(pid: int, seconds: float) -> Figures:
 
 
 def report(figures: Figures) -> str:
-    alone = figures["alone"]
-    lines = [
-        "# Reliability",
-        "",
-        "    python -m benchmarks.service.reliability",
-        "",
-        figures["measured"],
-        "",
-        f"On {figures['cores']} cores, which the asking side shares. One question after the other "
-        f"takes {alone['p50_s']} s (p95 {alone['p95_s']} s); the service answers at most "
-        f"{figures['capacity']} questions a second. Beyond that:",
-        "",
-        "| load | asked | answers and refusals | answered a second | of capacity | p50 s | p95 s "
-        "| p95 of alone's | p99 s | refused within (p99) s | memory MB |",
-        "|---" * 11 + "|",
-    ]
-    rows = [(f"{load}x", row) for load, row in figures["loads"].items()]
-    for name, row in [*rows, (f"{AT_ONCE} at once", figures["at_once"])]:
-        said = ", ".join(f"{many} x {what}" for what, many in sorted(row["said"].items()))
-        lines.append(
-            f"| {name} | {row['asked']} | {said} | {row['goodput']} "
-            f"| {row['goodput'] / figures['capacity']:.0%} | {row['p50_s']} | {row['p95_s']} "
-            f"| {(row['p95_s'] or 0) / alone['p95_s']:.1f}x | {row['p99_s']} "
-            f"| {row['refused_p99_s'] or '-'} | {row.get('memory_mb', '-')} |"
-        )
-    lines += ["", f"Memory before: {figures['memory_before_mb']} MB.", ""]
-    return "\n".join(lines)
+    return filled("service/reliability.md.j2", figures, at_once=AT_ONCE)
 
 
 def main() -> None:

@@ -16,12 +16,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from benchmarks.report import DOCS, FOLDER, write
+from benchmarks.report import DOCS, FOLDER, Figures, filled, write
 from benchmarks.service.process import serving
 from benchmarks.service.reliability import closed
 from tests.app.postgres import postgres
@@ -34,7 +34,7 @@ RATES = (10, 100, 1000)
 CLIENTS = 2
 """At each process."""
 WARM_UP_S = 5.0
-Figures = dict[str, Any]
+report = partial(filled, "service/scaling.md.j2")
 
 
 async def load(urls: Sequence[str], seconds: float) -> Figures:
@@ -74,29 +74,6 @@ def measured(seconds: float) -> Figures:
     per_core = max(row["answers_a_second"] / row["cores"] for row in rows)
     needed = {rate: math.ceil(rate / per_core) for rate in RATES}
     return {"rows": rows, "per_core": round(per_core, 2), "cores_needed": needed}
-
-
-def report(figures: Figures) -> str:
-    lines = [
-        "# Throughput against processes and cores",
-        "",
-        "    python -m benchmarks.service.scaling",
-        "",
-        "Embedded defaults (the evaluator within the service, quoted answers), one PostgreSQL, the "
-        "asking side and the database on the same cores. Questions are never repeated.",
-        "",
-        "| processes | cores | answers a second | a second and core | p95 s |",
-        "|---|---|---|---|---|",
-    ]
-    for row in figures["rows"]:
-        rate = row["answers_a_second"]
-        lines.append(
-            f"| {row['processes']} | {row['cores']} | {rate} | {rate / row['cores']:.2f} "
-            f"| {row['p95_s']} |"
-        )
-    lines += ["", "| questions a second | cores needed, computed |", "|---|---|"]
-    lines += [f"| {rate} | {cores} |" for rate, cores in figures["cores_needed"].items()]
-    return "\n".join([*lines, ""])
 
 
 def main() -> None:

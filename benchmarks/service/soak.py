@@ -26,7 +26,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks.report import DOCS, FOLDER, measured_when, write
+from benchmarks.report import DOCS, FOLDER, Figures, filled, measured_when, write
 from benchmarks.service.process import question, serving
 from benchmarks.service.reliability import resident_mb
 
@@ -50,7 +50,6 @@ MEASURES = {
     "database_mb": "database, MB",
     "checkpoint_rows": "rows of checkpoints",
 }
-Figures = dict[str, Any]
 _number = count(1)
 
 
@@ -217,48 +216,19 @@ def memory_line(samples: Sequence[Figures]) -> str:
 
 
 def report(figures: Figures) -> str:
-    samples, settled = figures["samples"], figures["settled"]
+    samples = figures["samples"]
     late = samples[round(WARM_UP * len(samples)) :]
     requests = late[-1]["requests"] - late[0]["requests"]
     hours = (late[-1]["at_s"] - late[0]["at_s"]) / 3600
-    faults = {
-        name: many
-        for name, many in figures["said"].items()
-        if not name.endswith((": 200", ": 201", ": 204", ": left"))
-    }
-    lines = [
-        "# Soak test",
-        "",
-        f"    python -m benchmarks.service.soak --minutes {figures['minutes']:g}",
-        "",
-        figures["measured"],
-        "",
-        f"{settled['requests']} requests of {figures['clients']} clients in"
-        f" {figures['minutes']:g} minutes: answers, streams, clients that leave, uploads and"
-        " deletions, threads, detached runs. Slopes are those of the last two thirds,"
-        f" {round(requests / hours) if hours else 0} requests an hour; settled:"
-        f" {SETTLES_S:g} s after the last request.",
-        "",
-        "| measure | first | warm | last | settled | per hour |",
-        "|---" * 6 + "|",
-    ]
-    for name, title in MEASURES.items():
-        told = (samples[0][name], late[0][name], samples[-1][name], settled[name])
-        per_hour = figures["slopes_per_hour"][name]
-        shown = "-" if per_hour is None else f"{per_hour:+g}"
-        lines.append(f"| {title} | {' | '.join(f'{value:g}' for value in told)} | {shown} |")
-    said = ", ".join(f"{many} x {name}" for name, many in figures["said"].items())
-    wrong = ", ".join(f"{many} x {name}" for name, many in faults.items()) or "none"
-    lines += [
-        "",
-        memory_line(samples),
-        "",
-        f"Replies: {said}.",
-        "",
-        f"Other than a success: {wrong}.",
-        "",
-    ]
-    return "\n".join(lines)
+    return filled(
+        "service/soak.md.j2",
+        figures,
+        warm=late[0],
+        per_hour=round(requests / hours) if hours else 0,
+        settles_s=SETTLES_S,
+        measures=MEASURES,
+        memory=memory_line(samples),
+    )
 
 
 def main() -> None:

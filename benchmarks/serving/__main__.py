@@ -15,27 +15,27 @@ import statistics
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from benchmarks.report import FOLDER, say, write
+from benchmarks.report import FOLDER, Figures, filled, say, write
 from benchmarks.serving.batches import allowed_s, on_cost, on_padding
 from benchmarks.serving.hostile import on_hostile, on_killed
 from benchmarks.serving.load import on_overload, on_throughput, worker
 from benchmarks.serving.model import (
     QUICK,
-    Figures,
     Plan,
     Texts,
     Workload,
     on_grading,
     on_repeated,
 )
-from benchmarks.serving.report import report
 from evaluator.errors import EvaluatorError
 from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.serving.batching import Limits
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
+report = partial(filled, "serving/report.md.j2")
 FIGURES = FOLDER / "serving.json"
 
 

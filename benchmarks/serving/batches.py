@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.serving.model import Figures, Hollow, Plan, Texts, Workload, worker_around
+from benchmarks.report import Figures
+from benchmarks.serving.model import Hollow, Plan, Texts, Workload, worker_around
 from evaluator.bench import Batch
 from evaluator.client import EvaluatorClient
 from evaluator.inference.scorer import Scorer, in_batches

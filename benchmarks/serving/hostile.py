@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from benchmarks.report import Figures
 from benchmarks.serving.load import Served, http_to, worker
-from benchmarks.serving.model import Figures, Plan, Texts, Workload
+from benchmarks.serving.model import Plan, Texts, Workload
 from evaluator.bench import Pair
 from evaluator.client import EvaluatorClient
 from evaluator.errors import EvaluatorError

@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 
+from benchmarks.report import Figures
 from benchmarks.service.process import environment, started
-from benchmarks.serving.model import Figures, Plan, Texts, Workload
+from benchmarks.serving.model import Plan, Texts, Workload
 from evaluator.settings import EvaluatorSettings
 from tests.loopback.server import free_port
 

@@ -4,15 +4,16 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import numpy as np
 
+from benchmarks.report import Figures
 from evaluator import bench
-from evaluator.bench import Batch, Pair, Watched
+from evaluator.bench import Batch, Watched
 from evaluator.client import EvaluatorClient
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import Ids, Scorer, load_scorer
@@ -22,7 +23,6 @@ from evaluator.serving.app import create_app
 from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 
-Figures = dict[str, Any]
 LONGEST = 512  # what the authors' own code pads every row to
 
 
@@ -68,16 +68,8 @@ class Plan:
 QUICK = Plan(2, 24, (1, 4, 8), (32, 128, 256), 1024, 2, 16, 8, 8, 0.1, 64)
 
 
-class Hollow:
+class Hollow(Watched):
     """A scorer that tokenizes and remembers its batches, and computes nothing."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self.name, self.digest, self.tasks = scorer.name, scorer.digest, scorer.tasks
-        self.batches: list[Batch] = []
-        self._scorer = scorer
-
-    def encode(self, task: Task, pairs: Sequence[Pair]) -> list[Row | str]:
-        return self._scorer.encode(task, pairs)
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         lengths = [len(row.ids) for row in rows]
@@ -86,10 +78,12 @@ class Hollow:
 
 
 @contextlib.asynccontextmanager
-async def worker_around(settings: EvaluatorSettings, scorer: Scorer, cached_pairs: int = 0) -> Any:
+async def worker_around(
+    settings: EvaluatorSettings | None, *scorers: Scorer, cached_pairs: int = 0
+) -> AsyncIterator[EvaluatorClient]:
     """A client of the real worker in this process; a score known already would cost nothing."""
-    app = create_app(settings, scorer, limits=Limits(cached_pairs=cached_pairs))
-    transport = httpx.ASGITransport(app)
+    app = create_app(settings, *scorers, limits=Limits(cached_pairs=cached_pairs))
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://evaluator", timeout=None) as http,
@@ -157,7 +151,7 @@ def _one_by_one(scorer: Scorer, asked: Workload, width: int) -> tuple[float, lis
 async def on_repeated(settings: EvaluatorSettings, scorer: Scorer, plan: Plan) -> Figures:
     """One question graded twice by a worker that keeps scores: forwards and CPU seconds."""
     watched, asked = Watched(scorer), Texts(plan.seed).workload()
-    async with worker_around(settings, watched, Limits().cached_pairs) as client:
+    async with worker_around(settings, watched, cached_pairs=Limits().cached_pairs) as client:
         watched.batches.clear()
         first_s, first = await _by_requests(client, asked)
         forwards = len(watched.batches)

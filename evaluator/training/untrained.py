@@ -1,6 +1,6 @@
 """The pretrained encoder, untrained, as a baseline: its cosines tell what training is worth."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 
@@ -16,7 +16,6 @@ from evaluator.training.pretrained_encoder import untrained
 
 MAX_TOKENS = 512
 _BATCH = 16
-Ids = tuple[int, ...]
 
 
 class UntrainedEncoder:
@@ -36,31 +35,23 @@ class UntrainedEncoder:
             self._tokenizer.encode_alone([pair[side] for pair in pairs], are_questions=side == 0)
             for side in (0, 1)
         ]
-        known = [(first.ids, second.ids) for first, second in zip(*sides, strict=True)]
-        places = {
-            text: place for place, text in enumerate(dict.fromkeys(chain.from_iterable(known)))
-        }
-        vectors = self._vectors(list(places)).cpu() if places else torch.empty(0)
+        known = list(zip(*sides, strict=True))
+        vectors = self._vectors(dict.fromkeys(chain.from_iterable(known)))
         return [
-            float(vectors[places[first]] @ vectors[places[second]])
-            if all(map(str.strip, pair))
-            else -1.0
+            float(vectors[first] @ vectors[second]) if all(map(str.strip, pair)) else -1.0
             for pair, (first, second) in zip(pairs, known, strict=True)
         ]
 
     @torch.no_grad()
-    def _vectors(self, texts: Sequence[Ids]) -> Tensor:
-        """Mean states of length 1, (texts, width), by the encoder's own prefixes."""
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        parts = []
-        for first in range(0, len(order), _BATCH):
-            rows = [Row(texts[place]) for place in order[first : first + _BATCH]]
+    def _vectors(self, texts: Iterable[Row]) -> dict[Row, Tensor]:
+        """Each text's mean state of length 1, (width,), by the encoder's own prefixes."""
+        ordered, vectors = sorted(texts, key=lambda row: len(row.ids)), dict[Row, Tensor]()
+        for first in range(0, len(ordered), _BATCH):
+            rows = ordered[first : first + _BATCH]
             ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
             with autocast(self._device):
-                parts.append(self._encoder(ids, mask).float())
-        back = torch.empty(len(order), dtype=torch.long)
-        back[torch.tensor(order)] = torch.arange(len(order))
-        return torch.cat(parts)[back.to(self._device)]
+                vectors.update(zip(rows, self._encoder(ids, mask).float().cpu(), strict=True))
+        return vectors
 
 
 whole_encoder = cache(UntrainedEncoder)  # with its whole vocabulary, read once

@@ -6,8 +6,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.service.overhead import INSIDE, LOADS, OUTSIDE, ROOT, main, on_cost, service
-from benchmarks.service.overhead_report import report
+from benchmarks.service.overhead import (
+    INSIDE,
+    LOADS,
+    OUTSIDE,
+    ROOT,
+    main,
+    on_cost,
+    report,
+    service,
+)
 
 
 def test_the_kept_report_is_that_of_the_kept_figures() -> None:

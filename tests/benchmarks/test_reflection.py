@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reflection.__main__ import report
 from benchmarks.reflection.delays import Plan, cases, on_delays, row_of_runs
 from benchmarks.reflection.llm import least, union_s
-from benchmarks.reflection.report import report
 from tests.app.knowledge import fill
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.serving.__main__ import measure
+from benchmarks.serving.__main__ import measure, report
 from benchmarks.serving.batches import CostModel, allowed_s, fitted, on_cost, on_padding
 from benchmarks.serving.hostile import bodies
 from benchmarks.serving.model import QUICK, Figures, Hollow, Texts, on_grading, padded_to
-from benchmarks.serving.report import report
 from evaluator.inference.scorer import load_scorer
 from evaluator.schema import Row, RowScore
 from evaluator.serving.batching import Limits

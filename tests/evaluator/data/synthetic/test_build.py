@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.calibration.model_card import SECTIONS
+from evaluator.calibration.model_card import CARD
 from evaluator.data.records import JudgementRow, by_article, by_passage, held_back
 from evaluator.data.synthetic.build import KINDS, RIGHT, cases, constructed
 from evaluator.data.synthetic.material import read_material
@@ -189,7 +189,7 @@ def test_support_joins_question_and_answer_and_shows_the_passage(rows: list[Judg
             assert answer
             assert len(row.second) > 10
         if row.kind.startswith("constructed"):
-            assert row.kind.removeprefix("constructed: ") in SECTIONS["data"], "the card says how"
+            assert row.kind.removeprefix("constructed: ") in CARD, "the card says how"
 
 
 def test_right_answers_are_in_the_passage_and_wrong_ones_are_not_the_answer(
