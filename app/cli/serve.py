@@ -3,18 +3,20 @@
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from app.cli.in_process import open_runs
 from app.cli.ingest import ingest
 from app.cli.terminal import RunPrinter, errors, fail
+from app.composition.parts import Parts, open_parts
 from app.errors import ServiceError, wrong_fields
 from app.extension import load_extensions, settings_of
-from app.main import serve
+from app.main import DaemonThreads, serve
 from app.runs.request import RunRequest
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
 from app.settings import Settings, load_settings, unknown_settings
@@ -24,6 +26,14 @@ from app.storage.lifecycle import open_store
 from graphs.options import DEFAULT_COLLECTION
 from graphs.state import Question
 from graphs.workflows.registry import WORKFLOWS
+
+
+@asynccontextmanager
+async def open_runs(settings: Settings, at_once: int = 1) -> AsyncIterator[Parts]:
+    """What a command asks questions with, without the service. Raises ServiceError."""
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    async with open_parts(settings, at_once) as parts:
+        yield parts
 
 
 def serve_until_stopped(

@@ -13,8 +13,7 @@ import typer
 from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.in_process import open_runs
-from app.cli.serve import settings_told
+from app.cli.serve import open_runs, settings_told
 from app.cli.terminal import errors, fail
 from app.errors import InvalidRequest, ServiceError, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
