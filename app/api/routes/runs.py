@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
@@ -14,6 +13,7 @@ from app.api.dependencies import (
     LiveServices,
     LiveStore,
 )
+from app.api.openapi import merged
 from app.api.problems import problems
 from app.api.routes.ask import REFUSALS, accepts_events, whole
 from app.api.sse import EVENT_STREAM, EventStream, stream_of, while_client_stays
@@ -155,7 +155,7 @@ async def fork_run(
     row = await store.run_of(run_id, caller.owner)
     original = json.loads(row["request"])
     changed = body.options.model_dump(mode="json", exclude_unset=True)
-    context = Context.model_validate(_changed(original["options"], changed))
+    context = Context.model_validate(merged(original["options"], changed))
     fork = fork_of(
         run_id, row["question"], await store.runs.fork_data(run_id), body.step, context, services
     )
@@ -168,15 +168,6 @@ async def fork_run(
     if is_streamed:
         return EventStream(run, runs, body.detach)
     return await while_client_stays(request, whole(request, run.outcome()), run, runs, body.detach)
-
-
-def _changed(options: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with those that are changed in their place, nested ones one by one."""
-    both = dict(options)
-    for name, value in changed.items():
-        is_nested = isinstance(value, dict) and isinstance(both.get(name), dict)
-        both[name] = _changed(both[name], value) if is_nested else value
-    return both
 
 
 @runs_router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 413, 422, 503))

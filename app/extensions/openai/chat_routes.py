@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Json, TypeAdapter
@@ -31,6 +31,7 @@ from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
+T = TypeVar("T")
 OPTIONS: TypeAdapter[Context] = TypeAdapter(Context)
 COLLECTION: TypeAdapter[str] = TypeAdapter(CollectionName)
 OPTIONS_TEXT: TypeAdapter[Context] = TypeAdapter(Json[Context])
@@ -94,11 +95,11 @@ async def complete(
         raise openai.NotOffered(400, DETAILS[400], param="n", code="unsupported_value")
     open_webui.refuse_task(body.messages[-1].text, "messages")
     question, context = await asked_of(body.turns(), name, services), options_of(body)
-    thread = thread_of(body)
+    thread = named(body, "thread_id", open_webui.THREAD)
     if thread is not None:
         prefer_thread(question)
     chat = None if thread else open_webui.thread_of(request.headers)
-    scope = await collections.scope(caller, collection_of(body))
+    scope = await collections.scope(caller, named(body, "collection", COLLECTION))
     run_request = RunRequest(name, question, context, scope, thread or chat)
     try:
         run = await runs.start(run_request)
@@ -118,27 +119,17 @@ async def complete(
 
 def options_of(body: openai.RunParameters) -> Context:
     """Those of the body, else those in its metadata. Raises InvalidRequest."""
-    options = (body.metadata or {}).get("options")
-    if body.options is not None or options is None:
-        return body.options or Context()
-    kind = OPTIONS_TEXT if isinstance(options, str) else OPTIONS
-    return checked(kind, options, "#/metadata/options")
+    is_text = isinstance((body.metadata or {}).get("options"), str)
+    return named(body, "options", OPTIONS_TEXT if is_text else OPTIONS) or Context()
 
 
-def thread_of(body: openai.RunParameters) -> str | None:
-    """Named in the body or in its metadata. Raises InvalidRequest."""
-    thread_id = (body.metadata or {}).get("thread_id")
-    if body.thread_id is not None or thread_id is None:
-        return body.thread_id
-    return checked(open_webui.THREAD, thread_id, "#/metadata/thread_id")
-
-
-def collection_of(body: openai.RunParameters) -> str | None:
-    """Named in the body or in its metadata. Raises InvalidRequest."""
-    name = (body.metadata or {}).get("collection")
-    if body.collection is not None or name is None:
-        return body.collection
-    return checked(COLLECTION, name, "#/metadata/collection")
+def named(body: openai.RunParameters, field: str, kind: TypeAdapter[T]) -> T | None:
+    """A field of the body, or of its metadata where the body has none. Raises InvalidRequest."""
+    value: T | None = getattr(body, field)
+    in_metadata = (body.metadata or {}).get(field)
+    if value is not None or in_metadata is None:
+        return value
+    return checked(kind, in_metadata, f"#/metadata/{field}")
 
 
 async def whole(request: Request, run: Run, question: str, addresses: Addresses) -> Response:
