@@ -108,12 +108,13 @@ def _renumbered(mark: re.Match[str], numbers: Mapping[str, int]) -> str:
 def _cited(answer: str, passages: list[str]) -> str:
     """The answer with the markers of the passages that hold it, before its last full stop."""
     marks = "".join(
-        f"[{n}]" for n, passage in enumerate(passages, start=1) if _plain(answer) in _plain(passage)
+        f"[{n}]" for n, passage in enumerate(passages, start=1) if plain(answer) in plain(passage)
     )
     end = _END.search(answer)
     at = end.start() if end else len(answer)
     return f"{answer[:at]} {marks}{answer[at:]}" if marks else answer
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Letters and digits alone, so that case, blanks and punctuation do not tell apart."""
     return "".join(sign for sign in text.casefold() if sign.isalnum())

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import langsmith
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -21,7 +22,6 @@ from app.ingest.pipeline import Questioner
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
 from app.observability.redaction import redact
-from app.observability.tracing import set_tracing
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
@@ -152,7 +152,7 @@ async def _questioner(
     # No fallback stands in here: the model has its whole time.
     service = load_settings(Settings).model_copy(update={"fallback_model": ""})
     redact.learn(service)
-    set_tracing(service.langsmith)
+    langsmith.configure(enabled=service.langsmith)
     chat = await asyncio.to_thread(chosen_chat, service)
     try:
         yield Questioner(chat, settings.hypothetical_questions, segmenter)

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
+import langsmith
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.services import open_services
 from app.ingest.uploads import Uploads, uploads_into
-from app.observability.tracing import set_tracing
 from app.runs.admission import WAIT_S, Quotas
 from app.runs.manager import Observe, Runs
 from app.runs.search import SEARCH, build_search
@@ -46,7 +46,8 @@ async def open_parts(
     queue_wait_s: float = WAIT_S,
 ) -> AsyncIterator[Parts]:
     """All workflows over what `source` yields, `most` runs at a time. Raises ServiceError."""
-    set_tracing(settings.langsmith)
+    # LangSmith exports whole texts: the setting decides, whatever its own variables say.
+    langsmith.configure(enabled=settings.langsmith)
     async with (
         source(settings) as services,
         open_engine(settings) as engine,
