@@ -1,5 +1,6 @@
 """`/v1`: the workflows as models that any client of OpenAI's chat completions can ask."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -7,14 +8,7 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Request, Response
 from pydantic import Json, TypeAdapter
 
-from app.api.dependencies import (
-    ClientAddresses,
-    CurrentCaller,
-    LiveCollections,
-    LiveGraphs,
-    LiveRuns,
-    LiveServices,
-)
+from app.api.dependencies import ClientAddresses, CurrentCaller, LiveParts
 from app.api.problems import DETAILS, problem_response
 from app.api.routes.ask import asked_of
 from app.api.sse import EventStream, while_client_stays
@@ -28,7 +22,7 @@ from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import CollectionName, ErrorEvent, Problem, as_json
 from graphs.options import Context
-from graphs.workflows.registry import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS, Graph
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 T = TypeVar("T")
@@ -50,7 +44,7 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def model(name: str, graphs: LiveGraphs) -> openai.Model:
+def model(name: str, graphs: Mapping[str, Graph]) -> openai.Model:
     """The workflow of that name as a model. Raises NotOffered."""
     if name not in graphs:
         raise openai.NotOffered(
@@ -63,15 +57,15 @@ def model(name: str, graphs: LiveGraphs) -> openai.Model:
 
 
 @router.get("/models", responses=errors())
-async def models(graphs: LiveGraphs) -> openai.ModelList:
+async def models(parts: LiveParts) -> openai.ModelList:
     """The workflows as models."""
-    return openai.ModelList(data=[model(name, graphs) for name in graphs])
+    return openai.ModelList(data=[model(name, parts.graphs) for name in parts.graphs])
 
 
 @router.get("/models/{name}", responses=errors(404, 422))
-async def one_model(name: str, graphs: LiveGraphs) -> openai.Model:
+async def one_model(name: str, parts: LiveParts) -> openai.Model:
     """One workflow as a model."""
-    return model(name, graphs)
+    return model(name, parts.graphs)
 
 
 @router.post(
@@ -83,23 +77,20 @@ async def complete(
     body: openai.ChatRequest,
     request: Request,
     caller: CurrentCaller,
-    runs: LiveRuns,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
+    parts: LiveParts,
     addresses: ClientAddresses,
-    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
-    name = model(body.model, graphs).id
+    name, runs = model(body.model, parts.graphs).id, parts.runs
     if body.n not in (None, 1):
         raise openai.NotOffered(400, DETAILS[400], param="n", code="unsupported_value")
     open_webui.refuse_task(body.messages[-1].text, "messages")
-    question, context = await asked_of(body.turns(), name, services), options_of(body)
+    question, context = await asked_of(body.turns(), name, parts.services), options_of(body)
     thread = named(body, "thread_id", open_webui.THREAD)
     if thread is not None:
         prefer_thread(question)
     chat = None if thread else open_webui.thread_of(request.headers)
-    scope = await collections.scope(caller, named(body, "collection", COLLECTION))
+    scope = await parts.collections.scope(caller, named(body, "collection", COLLECTION))
     run_request = RunRequest(name, question, context, scope, thread or chat)
     try:
         run = await runs.start(run_request)

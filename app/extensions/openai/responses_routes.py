@@ -10,10 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 from app.api.dependencies import (
     ClientAddresses,
     CurrentCaller,
-    LiveCollections,
-    LiveGraphs,
+    LiveParts,
     LiveRuns,
-    LiveServices,
     LiveStore,
 )
 from app.api.problems import problem_response
@@ -65,18 +63,14 @@ async def respond(
     body: ResponseRequest,
     request: Request,
     caller: CurrentCaller,
-    runs: LiveRuns,
-    store: LiveStore,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
+    parts: LiveParts,
     addresses: ClientAddresses,
-    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as a summary of reasoning."""
-    name = model(body.model, graphs).id
+    name, runs = model(body.model, parts.graphs).id, parts.runs
     _check(body)
-    question, thread = await question_and_thread(body, store, caller.owner, services)
-    scope = await collections.scope(caller, named(body, "collection", COLLECTION))
+    question, thread = await question_and_thread(body, parts.store, caller.owner, parts.services)
+    scope = await parts.collections.scope(caller, named(body, "collection", COLLECTION))
     run = await runs.start(
         RunRequest(
             name,
