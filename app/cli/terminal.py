@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import typer
@@ -42,6 +43,14 @@ def fail(message: str) -> NoReturn:
     line = f"selfcrag: {redact(message)}"
     errors.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+def text_of(file: Path) -> str:
+    """What the file holds; where it cannot be read as UTF-8 the command ends."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be read: {error}")
 
 
 def checked_collection(name: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.cli.serve import open_runs, settings_told
-from app.cli.terminal import errors, fail
+from app.cli.terminal import errors, fail, text_of
 from app.errors import InvalidRequest, ServiceError, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.extensions.evaluation.first_questions import first_questions
@@ -43,7 +43,7 @@ def request_of(
     file: Path, limit: int | None, variants: Sequence[str], **fields: str | int | None
 ) -> EvaluationRequest:
     """The first `limit` questions of a file, and what the command line says of the evaluation."""
-    given: dict[str, Any] = {**fields, "questions": _questions_in(_text(file), file)[:limit]}
+    given: dict[str, Any] = {**fields, "questions": _questions_in(text_of(file), file)[:limit]}
     if variants:
         given["variants"] = [_variant(text) for text in variants]
     try:
@@ -239,13 +239,6 @@ def _proposed(proposal: Proposal | None) -> str:
     return f"keep yours, which cost {proposal.present_cost}; {pair} would cost {costs}"
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{file} cannot be read: {error}")
-
-
 def _questions_in(text: str, file: Path) -> list[EvaluationQuestion]:
     try:
         return read_questions(text, str(file))
@@ -255,7 +248,7 @@ def _questions_in(text: str, file: Path) -> list[EvaluationQuestion]:
 
 def _results_in(file: Path) -> Mapping[str, Any]:
     try:
-        results: Mapping[str, Any] = json.loads(_text(file))
+        results: Mapping[str, Any] = json.loads(text_of(file))
         if not {"rows", "variants", "seed"} <= results.keys():
             raise ValueError("it is not a results.json of `selfcrag evaluate`")
     except ValueError as error:
