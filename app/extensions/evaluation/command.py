@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +24,6 @@ from app.extensions.evaluation.labelling import label_questions, what_next
 from app.extensions.evaluation.questions import EvaluationQuestion, read_questions
 from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.runner import EvaluationRequest, model_calls
-from app.extensions.evaluation.storage import Evaluations
 from app.retrieval.index import StoredCollection
 from app.retrieval.retriever import HybridRetriever
 from app.storage.api_keys import Caller
@@ -150,12 +150,8 @@ def _with_jobs(
         async with open_runs(settings_told(), parallel) as opened:
             scope = await opened.collections.scope(Caller(), collection)
             _has_documents(scope, await opened.collections.all(Caller()))
-            evaluations = Evaluations(opened.engine, opened.store.process)
-            jobs = EvaluationJobs(opened.runs, opened.services, evaluations, parallel)
-            try:
+            async with aclosing(EvaluationJobs(opened, parallel)) as jobs:
                 return await work(jobs, scope)
-            finally:
-                await jobs.aclose()
 
     logging.basicConfig(level=logging.ERROR)
     try:
