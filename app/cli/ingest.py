@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.cli.terminal import fail
+from app.cli.terminal import ends_at_failure
 from app.composition.chat import chosen_chat
 from app.composition.embedder import chosen_embedder
 from app.errors import StartFailed
@@ -43,7 +43,7 @@ def ingest_paths(
     renew: bool,
     on_cluster: bool,
 ) -> None:
-    try:
+    with ends_at_failure(*REFUSALS):
         given = {"data_dir": data_dir} if data_dir else {}
         settings = load_settings(StateSettings, **given)
         if renew:
@@ -53,8 +53,6 @@ def ingest_paths(
             report = asyncio.run(ingest(names, settings, prune, on_cluster, place))
             if report.refused:
                 raise typer.Exit(SOME_REFUSED)
-    except (StartFailed, *REFUSALS) as error:
-        fail(str(error))
 
 
 async def ingest(

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from app.cli.ingest import ingest
-from app.cli.terminal import RunPrinter, errors, fail
+from app.cli.terminal import RunPrinter, ends_at_failure, errors, fail
 from app.composition.parts import Parts, open_parts
-from app.errors import ServiceError, wrong_fields
+from app.errors import wrong_fields
 from app.extension import load_extensions, settings_of
 from app.main import DaemonThreads, serve
 from app.runs.request import RunRequest
@@ -49,12 +49,10 @@ def serve_until_stopped(
         if paths:
             await ingest(paths, settings, collection=collection or DEFAULT_COLLECTION)
 
-    try:
+    with ends_at_failure():
         chosen = {name: value for name, value in changed.items() if value is not None}
         settings = settings_told().model_copy(update=chosen)
         asyncio.run(serve(settings, lambda line: errors.print(line, style="bold green"), prepare))
-    except ServiceError as error:
-        fail(str(error))
 
 
 def ask_once(
@@ -74,10 +72,8 @@ def ask_once(
         fail(wrong_fields(error))
     if workflow not in WORKFLOWS:
         fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
-    try:
+    with ends_at_failure():
         answered = asyncio.run(_ask(settings_told(), request, workflow, as_json))
-    except ServiceError as error:
-        fail(str(error))
     if not answered:
         raise typer.Exit(1)
 
@@ -98,10 +94,8 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
 
 def resume_runs(run: str | None) -> None:
     logging.basicConfig(level=logging.ERROR)
-    try:
+    with ends_at_failure():
         resumed = asyncio.run(_resume(settings_told(), run))
-    except ServiceError as error:
-        fail(str(error))
     if run is not None and not resumed:
         fail(f"run {run} waits for nobody: it has ended, or a process is at work on it")
     typer.echo(f"{resumed} runs resumed", err=True)

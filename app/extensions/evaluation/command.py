@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.cli.serve import open_runs, settings_told
-from app.cli.terminal import errors, fail, text_of
-from app.errors import InvalidRequest, ServiceError, wrong_fields
+from app.cli.terminal import ends_at_failure, errors, fail, text_of
+from app.errors import InvalidRequest, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.extensions.evaluation.first_questions import first_questions
 from app.extensions.evaluation.jobs import EvaluationJobs
@@ -154,10 +154,8 @@ def _with_jobs(
                 return await work(jobs, scope)
 
     logging.basicConfig(level=logging.ERROR)
-    try:
+    with ends_at_failure(RetrieverFailed):
         return asyncio.run(done())
-    except (ServiceError, RetrieverFailed) as error:
-        fail(str(error))
 
 
 def _has_documents(scope: Scope, known: Sequence[StoredCollection]) -> None:

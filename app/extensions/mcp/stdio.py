@@ -8,8 +8,7 @@ from mcp.server.stdio import stdio_server
 
 from app.cli.interrupt import exit_at_once
 from app.cli.serve import open_runs
-from app.cli.terminal import fail
-from app.errors import ServiceError
+from app.cli.terminal import ends_at_failure
 from app.extensions.mcp.server import mcp_server
 from app.settings import Settings, load_settings
 
@@ -19,10 +18,8 @@ def serve_stdio() -> None:
     logging.basicConfig(level=logging.ERROR)
     # What reads standard input cannot be cancelled: a silent client would hold Ctrl-C up.
     signal.signal(signal.SIGINT, exit_at_once)
-    try:
+    with ends_at_failure():
         asyncio.run(_serve(load_settings(Settings)))
-    except ServiceError as error:
-        fail(str(error))
 
 
 async def _serve(settings: Settings) -> None:
