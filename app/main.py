@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontex
 from copy import deepcopy
 from dataclasses import fields
 from threading import Thread
-from typing import Any, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
@@ -51,7 +51,7 @@ from app.observability.redaction import redact
 from app.retrieval.image_index import has_images
 from app.retrieval.images import ImageStore
 from app.retrieval.text_embedding import text_embedding_of
-from app.runs.admission import Kind, Quotas
+from app.runs.admission import Quotas
 from app.runs.manager import Runs
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
@@ -81,8 +81,14 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         observers = [app.state.metrics.observe, RunLog().observe]
-        kinds: tuple[Kind, ...] = get_args(Kind)
-        quotas = Quotas({kind: getattr(chosen, f"quota_{kind}") for kind in kinds})
+        quotas = Quotas(
+            {
+                "runs": chosen.quota_runs,
+                "tokens": chosen.quota_tokens,
+                "searches": chosen.quota_searches,
+                "uploads": chosen.quota_uploads,
+            }
+        )
         async with AsyncExitStack() as listening:
             for each in extensions:
                 observers += await listening.enter_async_context(each.listening(app))
