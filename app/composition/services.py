@@ -141,7 +141,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     worker = await client.abilities()
     writer = chat if settings.generator == "chat" else None
     chat_name = writer.model_name if writer is not None else "extractive"
-    by_evaluator = EvaluatorCritic(evaluator, evaluator.bars)
     image_reader = ImageReader(settings.data_dir / "cache")
     stack.push_async_callback(image_reader.aclose)
     store = ImageStore(settings.data_dir)
@@ -161,7 +160,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         chat_name=native.name if native is not None else chat_name,
         critic=chosen_critic(settings, chat, native, evaluator),
         grader_stand_in=None if settings.grader == "evaluator" else evaluator,
-        critic_stand_in=None if settings.critic == "evaluator" else by_evaluator,
+        critic_stand_in=_critic_stand_in(settings, evaluator),
         reflective=native,
         fallback=fallback,
         fallback_name=getattr(fallback, "model_name", ""),
@@ -424,6 +423,10 @@ def chosen_grader(
         return evaluator
     by_chat = LlmEvaluator(chat, chat.model_name, MODES[settings.grader])
     return GradedApart(by_chat, evaluator)
+
+
+def _critic_stand_in(settings: Settings, evaluator: WorkerEvaluator) -> Critic | None:
+    return None if settings.critic == "evaluator" else EvaluatorCritic(evaluator, evaluator.bars)
 
 
 def chosen_critic(
