@@ -6,14 +6,9 @@ import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    aclosing,
-    asynccontextmanager,
-    nullcontext,
-)
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from copy import deepcopy
+from dataclasses import fields
 from threading import Thread
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -37,10 +32,10 @@ from app.api.routes import (
     runs,
     search,
 )
+from app.composition.parts import Source, open_parts
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.extension import load_extensions
-from app.ingest.uploads import uploads_into
 from app.observability.logging import (
     NO_PLACE,
     NO_SOCKET,
@@ -53,20 +48,13 @@ from app.observability.logging import (
 )
 from app.observability.metrics import CountRequests, ServiceMetrics
 from app.observability.redaction import redact
-from app.observability.tracing import set_tracing
 from app.retrieval.image_index import has_images
 from app.retrieval.images import ImageStore
 from app.retrieval.text_embedding import text_embedding_of
 from app.runs.admission import Quotas
 from app.runs.manager import Runs
-from app.runs.search import SEARCH, build_search
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
-from app.storage.collections import CollectionStore
-from app.storage.database import open_engine
-from app.storage.lifecycle import open_store
-from graphs.ports import Services
-from graphs.workflows.registry import WORKFLOWS
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 COMPRESSED_FROM = 1000
@@ -76,7 +64,6 @@ STOP_WITHIN_S = 5
 
 P = ParamSpec("P")
 A = TypeVar("A")
-Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
 
 
 def create_app(
@@ -93,54 +80,41 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        set_tracing(chosen.langsmith)
-        async with (
-            AsyncExitStack() as listening,
-            source(chosen) as services,
-            open_engine(chosen) as engine,
-            open_store(chosen, engine) as store,
-            aclosing(KeyRing(engine)) as keys,
-        ):
-            app.state.engine, app.state.store, app.state.keys = engine, store, keys
-            graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
-            app.state.services, app.state.graphs = services, graphs
-            images = ImageStore(chosen.data_dir, was_there=await has_images(services.retriever))
-            app.state.readiness = Readiness(services, engine, chosen.data_dir, images)
-            observers = [app.state.metrics.observe, RunLog().observe]
+        observers = [app.state.metrics.observe, RunLog().observe]
+        quotas = Quotas(
+            {
+                "runs": chosen.quota_runs,
+                "tokens": chosen.quota_tokens,
+                "searches": chosen.quota_searches,
+                "uploads": chosen.quota_uploads,
+            }
+        )
+        async with AsyncExitStack() as listening:
             for each in extensions:
                 observers += await listening.enter_async_context(each.listening(app))
-            app.state.runs = Runs(
-                {**graphs, SEARCH: build_search(services)},
-                services,
-                chosen.max_runs,
-                store,
-                queue_wait_s=chosen.queue_wait_s,
-                preset=chosen.preset,
-                observers=observers,
-                keeps_prompts=chosen.keep_prompts,
-                quotas=Quotas(
-                    {
-                        "runs": chosen.quota_runs,
-                        "tokens": chosen.quota_tokens,
-                        "searches": chosen.quota_searches,
-                        "uploads": chosen.quota_uploads,
-                    }
-                ),
-            )
-            app.state.runs.begin_taking_over()
-            uploads = uploads_into(services.retriever, chosen)
-            app.state.uploads = uploads
-            app.state.text_embedding = text_embedding_of(services.retriever)
-            app.state.collections = CollectionStore(engine, uploads)
-            try:
-                async with AsyncExitStack() as opened:
-                    for each in extensions:
-                        await opened.enter_async_context(each.opened(app))
-                    yield
-            finally:
-                await app.state.runs.aclose()
-                if uploads is not None:
-                    await uploads.aclose()
+            async with (
+                open_parts(
+                    chosen,
+                    chosen.max_runs,
+                    source,
+                    observers=observers,
+                    quotas=quotas,
+                    queue_wait_s=chosen.queue_wait_s,
+                ) as parts,
+                aclosing(KeyRing(parts.engine)) as keys,
+                AsyncExitStack() as opened,
+            ):
+                retriever = parts.services.retriever
+                images = ImageStore(chosen.data_dir, was_there=await has_images(retriever))
+                readiness = Readiness(parts.services, parts.engine, chosen.data_dir, images)
+                app.state.parts, app.state.keys, app.state.readiness = parts, keys, readiness
+                app.state.text_embedding = text_embedding_of(retriever)
+                for part in fields(parts):
+                    setattr(app.state, part.name, getattr(parts, part.name))
+                parts.runs.begin_taking_over()
+                for each in extensions:
+                    await opened.enter_async_context(each.opened(app))
+                yield
 
     app = FastAPI(**ABOUT, lifespan=lifespan)
     app.state.extensions = extensions

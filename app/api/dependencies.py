@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from app.api.readiness import Readiness
+from app.composition.parts import Parts
 from app.errors import DocumentsProblem
 from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
@@ -14,8 +15,6 @@ from app.runs.manager import Runs
 from app.storage.api_keys import Caller
 from app.storage.collections import CollectionStore
 from app.storage.lifecycle import Store
-from graphs.ports import Services
-from graphs.workflows.registry import Graph
 
 
 def live(name: str) -> Any:
@@ -47,13 +46,13 @@ async def _addresses(request: Request) -> Addresses:
 
 
 ClientAddresses = Annotated[Addresses, Depends(_addresses)]
-LiveServices = Annotated[Services, live("services")]
-LiveStore = Annotated[Store, live("store")]
+LiveParts = Annotated[Parts, live("parts")]
+"""All of those that a run needs; the next three are among them."""
 LiveRuns = Annotated[Runs, live("runs")]
-LiveGraphs = Annotated[dict[str, Graph], live("graphs")]
+LiveStore = Annotated[Store, live("store")]
+LiveCollections = Annotated[CollectionStore, live("collections")]
 LiveReadiness = Annotated[Readiness, live("readiness")]
 LiveMetrics = Annotated[ServiceMetrics, live("metrics")]
-LiveCollections = Annotated[CollectionStore, live("collections")]
 LiveTextEmbedding = Annotated[TextEmbedding | None, live("text_embedding")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from app.cli.terminal import fail
+from app.cli.terminal import fail, text_of
 from graphs.generation.prompts import DraftRequest, answering_messages, direct_messages
 from graphs.text.language import language_of
 from graphs.types import Strip
@@ -56,7 +56,7 @@ def write_prompts(file: Path, out: Path) -> None:
     if out.exists():
         fail(f"{out} is there already")
     made = []
-    for number, line in enumerate(_lines(file), start=1):
+    for number, line in enumerate(text_of(file).splitlines(), start=1):
         try:
             made.append(prompted_row(json.loads(line)))
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -65,13 +65,6 @@ def write_prompts(file: Path, out: Path) -> None:
         "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made), encoding="utf-8"
     )
     typer.echo(f"{len(made)} rows in {out}")
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{file} cannot be read: {error}")
 
 
 def _row(feedback: Row, answer: Row) -> dict[str, Any] | None:
@@ -108,12 +101,13 @@ def _renumbered(mark: re.Match[str], numbers: Mapping[str, int]) -> str:
 def _cited(answer: str, passages: list[str]) -> str:
     """The answer with the markers of the passages that hold it, before its last full stop."""
     marks = "".join(
-        f"[{n}]" for n, passage in enumerate(passages, start=1) if _plain(answer) in _plain(passage)
+        f"[{n}]" for n, passage in enumerate(passages, start=1) if plain(answer) in plain(passage)
     )
     end = _END.search(answer)
     at = end.start() if end else len(answer)
     return f"{answer[:at]} {marks}{answer[at:]}" if marks else answer
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Letters and digits alone, so that case, blanks and punctuation do not tell apart."""
     return "".join(sign for sign in text.casefold() if sign.isalnum())

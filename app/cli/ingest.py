@@ -6,11 +6,12 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import langsmith
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.cli.terminal import fail
+from app.cli.terminal import ends_at_failure
 from app.composition.chat import chosen_chat
 from app.composition.embedder import chosen_embedder
 from app.errors import StartFailed
@@ -21,7 +22,6 @@ from app.ingest.pipeline import Questioner
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
 from app.observability.redaction import redact
-from app.observability.tracing import set_tracing
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
@@ -43,7 +43,7 @@ def ingest_paths(
     renew: bool,
     on_cluster: bool,
 ) -> None:
-    try:
+    with ends_at_failure(*REFUSALS):
         given = {"data_dir": data_dir} if data_dir else {}
         settings = load_settings(StateSettings, **given)
         if renew:
@@ -53,8 +53,6 @@ def ingest_paths(
             report = asyncio.run(ingest(names, settings, prune, on_cluster, place))
             if report.refused:
                 raise typer.Exit(SOME_REFUSED)
-    except (StartFailed, *REFUSALS) as error:
-        fail(str(error))
 
 
 async def ingest(
@@ -152,7 +150,7 @@ async def _questioner(
     # No fallback stands in here: the model has its whole time.
     service = load_settings(Settings).model_copy(update={"fallback_model": ""})
     redact.learn(service)
-    set_tracing(service.langsmith)
+    langsmith.configure(enabled=service.langsmith)
     chat = await asyncio.to_thread(chosen_chat, service)
     try:
         yield Questioner(chat, settings.hypothetical_questions, segmenter)

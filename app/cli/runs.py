@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.generator_rows import generator_rows
+from app.cli.generator_rows import generator_rows, plain
 from app.cli.terminal import RunPrinter, fail, show_table, with_engine
 from app.errors import wrong_fields
 from app.runs import replay
@@ -135,7 +135,7 @@ def _rows(feedback: Row, answer: Row) -> Iterable[dict[str, Any]]:
     titles = {document["id"]: document["title"] for document in answer["documents"]}
     others = {strip["text"]: titles.get(strip["document_id"], "") for strip in answer["strips"]}
     for passage, title in {**others, **cited}.items():
-        holds_it = bool(corrected) and _plain(corrected) in _plain(passage)
+        holds_it = bool(corrected) and plain(corrected) in plain(passage)
         if not holds_it and (passage not in cited or score == 0):
             continue
         good = holds_it or score > 0
@@ -147,11 +147,6 @@ def _rows(feedback: Row, answer: Row) -> Iterable[dict[str, Any]]:
             "answer": corrected or _MARK.sub("", answer["answer"]),
             "score": 1.0 if corrected and good else score,
         }
-
-
-def _plain(text: str) -> str:
-    """Letters and digits alone, so that case, blanks and punctuation do not tell apart."""
-    return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 def _tell_difference(console: Console, diff: RunDiff) -> None:

@@ -3,18 +3,20 @@
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from app.cli.in_process import open_runs
 from app.cli.ingest import ingest
-from app.cli.terminal import RunPrinter, errors, fail
-from app.errors import ServiceError, wrong_fields
+from app.cli.terminal import RunPrinter, ends_at_failure, errors, fail
+from app.composition.parts import Parts, open_parts
+from app.errors import wrong_fields
 from app.extension import load_extensions, settings_of
-from app.main import serve
+from app.main import DaemonThreads, serve
 from app.runs.request import RunRequest
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
 from app.settings import Settings, load_settings, unknown_settings
@@ -24,6 +26,14 @@ from app.storage.lifecycle import open_store
 from graphs.options import DEFAULT_COLLECTION
 from graphs.state import Question
 from graphs.workflows.registry import WORKFLOWS
+
+
+@asynccontextmanager
+async def open_runs(settings: Settings, at_once: int = 1) -> AsyncIterator[Parts]:
+    """What a command asks questions with, without the service. Raises ServiceError."""
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    async with open_parts(settings, at_once) as parts:
+        yield parts
 
 
 def serve_until_stopped(
@@ -39,12 +49,10 @@ def serve_until_stopped(
         if paths:
             await ingest(paths, settings, collection=collection or DEFAULT_COLLECTION)
 
-    try:
+    with ends_at_failure():
         chosen = {name: value for name, value in changed.items() if value is not None}
         settings = settings_told().model_copy(update=chosen)
         asyncio.run(serve(settings, lambda line: errors.print(line, style="bold green"), prepare))
-    except ServiceError as error:
-        fail(str(error))
 
 
 def ask_once(
@@ -64,10 +72,8 @@ def ask_once(
         fail(wrong_fields(error))
     if workflow not in WORKFLOWS:
         fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
-    try:
+    with ends_at_failure():
         answered = asyncio.run(_ask(settings_told(), request, workflow, as_json))
-    except ServiceError as error:
-        fail(str(error))
     if not answered:
         raise typer.Exit(1)
 
@@ -88,10 +94,8 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
 
 def resume_runs(run: str | None) -> None:
     logging.basicConfig(level=logging.ERROR)
-    try:
+    with ends_at_failure():
         resumed = asyncio.run(_resume(settings_told(), run))
-    except ServiceError as error:
-        fail(str(error))
     if run is not None and not resumed:
         fail(f"run {run} waits for nobody: it has ended, or a process is at work on it")
     typer.echo(f"{resumed} runs resumed", err=True)

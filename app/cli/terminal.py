@@ -1,7 +1,9 @@
 """A run told on the terminal: steps as they happen, grades, strips, the cited answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import typer
@@ -42,6 +44,24 @@ def fail(message: str) -> NoReturn:
     line = f"selfcrag: {redact(message)}"
     errors.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+@contextmanager
+def ends_at_failure(*kinds: type[Exception]) -> Iterator[None]:
+    """Ends the command with what a ServiceError says, or an error of these kinds."""
+    expected: tuple[type[Exception], ...] = (ServiceError, *kinds)
+    try:
+        yield
+    except expected as error:
+        fail(str(error))
+
+
+def text_of(file: Path) -> str:
+    """What the file holds; where it cannot be read as UTF-8 the command ends."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be read: {error}")
 
 
 def checked_collection(name: str) -> str:

@@ -66,6 +66,11 @@ CollectionName = Annotated[
     ),
 ]
 
+AskedCollection = Annotated[
+    CollectionName | None,
+    Field(description="Whose documents are searched; left out: the key's first, or `default`."),
+]
+
 
 class GivenPassage(BaseModel):
     """Knowledge of the caller's own."""
@@ -91,9 +96,7 @@ class AskRequest(BaseModel):
     thread_id: ThreadId | None = Field(None, description="The conversation this belongs to.")
     stream: bool = Field(False, description="Answer with server-sent events.")
     detach: bool = Field(False, description="Go on to the deadline when the client leaves.")
-    collection: CollectionName | None = Field(
-        None, description="Whose documents are searched; left out: the key's first, or `default`."
-    )
+    collection: AskedCollection = None
     passages: list[GivenPassage] = Field(
         default_factory=list,
         max_length=MAX_PASSAGES,
@@ -215,9 +218,7 @@ class SearchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     question: UserText = Field(description="1 to 8,000 characters after trimming.")
-    collection: CollectionName | None = Field(
-        None, description="Whose documents are searched; left out: the key's first, or `default`."
-    )
+    collection: AskedCollection = None
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
 
 

@@ -15,7 +15,8 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from app.main import Server, Source, create_app
+from app.composition.parts import Source
+from app.main import Server, create_app
 from app.runs.manager import Runs
 from app.settings import Settings
 from graphs.ports import Services

@@ -3,20 +3,13 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from app.api.dependencies import (
-    CurrentCaller,
-    LiveCollections,
-    LiveGraphs,
-    LiveRuns,
-    LiveServices,
-    LiveStore,
-)
+from app.api.dependencies import CurrentCaller, LiveParts
 from app.api.problems import problem_response, problems
 from app.api.sse import EVENT_STREAM, RUN_HEADER, EventStream, stream_of, while_client_stays
 from app.errors import AlreadyBegun, InvalidRequest
@@ -54,7 +47,7 @@ def accepts_events(request: Request) -> bool:
     return any(name == EVENT_STREAM and weight not in ("q=0", "q=0.0") for name, _, weight in kinds)
 
 
-def built(workflow: str | None, graphs: LiveGraphs) -> str:
+def built(workflow: str | None, graphs: Mapping[str, Graph]) -> str:
     """The workflow that is asked, the default where none is named. Raises InvalidRequest."""
     name = DEFAULT_WORKFLOW if workflow is None else workflow
     if name not in graphs:
@@ -70,11 +63,7 @@ async def ask(
     body: AskRequest,
     request: Request,
     caller: CurrentCaller,
-    runs: LiveRuns,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
-    services: LiveServices,
-    store: LiveStore,
+    parts: LiveParts,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -89,19 +78,20 @@ async def ask(
     key = key_of(body, idempotency_key)
     is_streamed = body.stream or accepts_events(request)
     of_image = IMAGE_WORKFLOW if body.image else None
-    workflow = built(of_image if body.workflow is None else body.workflow, graphs)
+    workflow = built(of_image if body.workflow is None else body.workflow, parts.graphs)
+    runs, store = parts.runs, parts.store
     if run_id := await begun_before(store, caller.owner, key):
         return await told_again(request, run_id, runs, store, is_streamed)
     question = body.as_question()
     if body.image:
-        question["image"] = await plain_image(body.image, workflow, services, "#/image")
+        question["image"] = await plain_image(body.image, workflow, parts.services, "#/image")
     try:
         run = await runs.start(
             RunRequest(
                 workflow,
                 question,
                 body.options,
-                await collections.scope(caller, body.collection),
+                await parts.collections.scope(caller, body.collection),
                 body.thread_id,
                 detach=body.detach,
                 resumable=is_streamed,  # by Last-Event-ID
@@ -183,13 +173,12 @@ async def whole(request: Request, outcome: Awaitable[AnswerEvent | ErrorEvent]) 
 
 @router.get("/workflows", response_model=Workflows, responses=problems(422))
 async def workflows(
-    graphs: LiveGraphs,
-    services: LiveServices,
+    parts: LiveParts,
     xray: Annotated[bool, Query(description="Draw the nodes of subgraphs, too.")] = False,
 ) -> Response:
     """What can be asked: each workflow with its drawing and the schema of its options."""
-    has_model = services.chat is not None
-    described = await asyncio.to_thread(_described, tuple(graphs.items()), xray, has_model)
+    has_model = parts.services.chat is not None
+    described = await asyncio.to_thread(_described, tuple(parts.graphs.items()), xray, has_model)
     return Response(described, media_type="application/json")
 
 

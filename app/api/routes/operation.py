@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from app.api.dependencies import LiveMetrics, LiveReadiness, LiveRuns, LiveServices
+from app.api.dependencies import LiveMetrics, LiveParts, LiveReadiness
 from app.api.problems import problem_response, problems
 from app.schemas.ask import Health, Problem
 
@@ -39,9 +39,9 @@ async def ready(request: Request, readiness: LiveReadiness) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}}, **problems()},
 )
-async def metrics(metrics: LiveMetrics, services: LiveServices, runs: LiveRuns) -> Response:
+async def metrics(metrics: LiveMetrics, parts: LiveParts) -> Response:
     """Counters, histograms and gauges of this process in Prometheus' text format."""
-    await metrics.measure(services.retriever)
-    metrics.show_circuits(services.circuits)
-    metrics.show_admission(runs.admission.places, runs.admission.waiting)
+    await metrics.measure(parts.services.retriever)
+    metrics.show_circuits(parts.services.circuits)
+    metrics.show_admission(parts.runs.admission.places, parts.runs.admission.waiting)
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)

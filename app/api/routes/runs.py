@@ -2,18 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
-from app.api.dependencies import (
-    CurrentCaller,
-    LiveCollections,
-    LiveRuns,
-    LiveServices,
-    LiveStore,
-)
+from app.api.dependencies import CurrentCaller, LiveParts, LiveRuns, LiveStore
+from app.api.openapi import merged
 from app.api.problems import problems
 from app.api.routes.ask import REFUSALS, accepts_events, whole
 from app.api.sse import EVENT_STREAM, EventStream, stream_of, while_client_stays
@@ -142,41 +136,29 @@ async def fork_run(
     body: ForkRequest,
     request: Request,
     caller: CurrentCaller,
-    store: LiveStore,
-    runs: LiveRuns,
-    services: LiveServices,
-    collections: LiveCollections,
+    parts: LiveParts,
 ) -> Response:
     """Answer the same question again from one of the run's steps on, with other options.
 
     What was found up to that step is kept: with `grade` the action alone is chosen anew. The fork
     is a run and a conversation of its own; its request names the run in `from_run`.
     """
+    runs, store = parts.runs, parts.store
     row = await store.run_of(run_id, caller.owner)
     original = json.loads(row["request"])
     changed = body.options.model_dump(mode="json", exclude_unset=True)
-    context = Context.model_validate(_changed(original["options"], changed))
-    fork = fork_of(
-        run_id, row["question"], await store.runs.fork_data(run_id), body.step, context, services
-    )
+    context = Context.model_validate(merged(original["options"], changed))
+    saved = await store.runs.fork_data(run_id)
+    fork = fork_of(run_id, row["question"], saved, body.step, context, parts.services)
     question = Question(question=row["question"], history=fork.state["history"])
     is_streamed = body.stream or accepts_events(request)
-    scope = await collections.scope(caller, original.get("collection"))
+    scope = await parts.collections.scope(caller, original.get("collection"))
     run = await runs.start(
         RunRequest(row["workflow"], question, context, scope, detach=body.detach, fork=fork)
     )
     if is_streamed:
         return EventStream(run, runs, body.detach)
     return await while_client_stays(request, whole(request, run.outcome()), run, runs, body.detach)
-
-
-def _changed(options: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with those that are changed in their place, nested ones one by one."""
-    both = dict(options)
-    for name, value in changed.items():
-        is_nested = isinstance(value, dict) and isinstance(both.get(name), dict)
-        both[name] = _changed(both[name], value) if is_nested else value
-    return both
 
 
 @runs_router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 413, 422, 503))

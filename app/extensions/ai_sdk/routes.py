@@ -2,14 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from app.api.dependencies import (
-    ClientAddresses,
-    CurrentCaller,
-    LiveCollections,
-    LiveGraphs,
-    LiveRuns,
-    LiveServices,
-)
+from app.api.dependencies import ClientAddresses, CurrentCaller, LiveParts
 from app.api.routes.ask import REFUSALS, asked_of, built
 from app.api.sse import EVENT_STREAM, EventStream
 from app.extensions.ai_sdk.stream import HEADERS, UIParts, UIRequest
@@ -35,22 +28,19 @@ REGENERATE = "regenerate-message"
 async def ask_ui(
     body: UIRequest,
     caller: CurrentCaller,
-    runs: LiveRuns,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
+    parts: LiveParts,
     addresses: ClientAddresses,
-    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user as the parts of one message; the chat is the thread."""
     of_image = IMAGE_WORKFLOW if body.shows_image else None
-    workflow = built(of_image if body.workflow is None else body.workflow, graphs)
-    question = await asked_of(body.turns(workflow), workflow, services)
+    workflow = built(of_image if body.workflow is None else body.workflow, parts.graphs)
+    question = await asked_of(body.turns(workflow), workflow, parts.services)
     if body.trigger != REGENERATE:
         prefer_thread(question)
-    scope = await collections.scope(caller, body.collection)
-    run = await runs.start(RunRequest(workflow, question, body.options, scope, body.id))
-    parts = UIParts(question["question"], body.drafts, addresses)
-    return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
+    scope = await parts.collections.scope(caller, body.collection)
+    run = await parts.runs.start(RunRequest(workflow, question, body.options, scope, body.id))
+    encode = UIParts(question["question"], body.drafts, addresses)
+    return EventStream(run, parts.runs, detach=False, encode=encode, headers=HEADERS)
 
 
 @router.get("/ask/ui/{chat_id}/stream", include_in_schema=False)

@@ -71,9 +71,7 @@ class UIRequest(BaseModel):
         description="See GET /workflows; left out: the default, and about an image `illustrate`.",
     )
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
-    collection: ask.CollectionName | None = Field(
-        None, description="Whose documents are searched; left out: the key's first, or `default`."
-    )
+    collection: ask.AskedCollection = None
     trigger: str = ""
     drafts: bool | Literal["data", "reset"] = Field(
         "data",

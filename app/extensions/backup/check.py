@@ -11,7 +11,7 @@ import typer
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.cli.serve import settings_told
-from app.cli.terminal import errors, fail
+from app.cli.terminal import ends_at_failure, errors
 from app.composition.chat import chosen_chat
 from app.composition.embedder import chosen_embedder
 from app.composition.services import WorkerEvaluator, asks_chat, worker_client
@@ -35,12 +35,10 @@ FAULTS = (ServiceError, IndexMismatch, PortError, EvaluatorError, SQLAlchemyErro
 def check_state() -> None:
     """Faults of the state alone, or else a line for each part and the faults of the parts."""
     logging.basicConfig(level=logging.ERROR)
-    try:
+    with ends_at_failure(OSError):
         settings = settings_told()
         redact.learn(settings)
         faults = asyncio.run(problems(settings)) or asyncio.run(_faults_of_parts(settings))
-    except (ServiceError, OSError) as error:
-        fail(str(error))
     for fault in faults:
         line = f"selfcrag: {redact(fault)}"
         errors.print(line, style="red", markup=False, highlight=False, soft_wrap=True)

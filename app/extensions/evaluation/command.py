@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,10 +14,9 @@ import typer
 from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.in_process import open_runs
-from app.cli.serve import settings_told
-from app.cli.terminal import errors, fail
-from app.errors import InvalidRequest, ServiceError, wrong_fields
+from app.cli.serve import open_runs, settings_told
+from app.cli.terminal import ends_at_failure, errors, fail, text_of
+from app.errors import InvalidRequest, wrong_fields
 from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.extensions.evaluation.first_questions import first_questions
 from app.extensions.evaluation.jobs import EvaluationJobs
@@ -24,7 +24,6 @@ from app.extensions.evaluation.labelling import label_questions, what_next
 from app.extensions.evaluation.questions import EvaluationQuestion, read_questions
 from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.runner import EvaluationRequest, model_calls
-from app.extensions.evaluation.storage import Evaluations
 from app.retrieval.index import StoredCollection
 from app.retrieval.retriever import HybridRetriever
 from app.storage.api_keys import Caller
@@ -44,7 +43,7 @@ def request_of(
     file: Path, limit: int | None, variants: Sequence[str], **fields: str | int | None
 ) -> EvaluationRequest:
     """The first `limit` questions of a file, and what the command line says of the evaluation."""
-    given: dict[str, Any] = {**fields, "questions": _questions_in(_text(file), file)[:limit]}
+    given: dict[str, Any] = {**fields, "questions": _questions_in(text_of(file), file)[:limit]}
     if variants:
         given["variants"] = [_variant(text) for text in variants]
     try:
@@ -151,18 +150,12 @@ def _with_jobs(
         async with open_runs(settings_told(), parallel) as opened:
             scope = await opened.collections.scope(Caller(), collection)
             _has_documents(scope, await opened.collections.all(Caller()))
-            evaluations = Evaluations(opened.engine, opened.store.process)
-            jobs = EvaluationJobs(opened.runs, opened.services, evaluations, parallel)
-            try:
+            async with aclosing(EvaluationJobs(opened, parallel)) as jobs:
                 return await work(jobs, scope)
-            finally:
-                await jobs.aclose()
 
     logging.basicConfig(level=logging.ERROR)
-    try:
+    with ends_at_failure(RetrieverFailed):
         return asyncio.run(done())
-    except (ServiceError, RetrieverFailed) as error:
-        fail(str(error))
 
 
 def _has_documents(scope: Scope, known: Sequence[StoredCollection]) -> None:
@@ -240,13 +233,6 @@ def _proposed(proposal: Proposal | None) -> str:
     return f"keep yours, which cost {proposal.present_cost}; {pair} would cost {costs}"
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{file} cannot be read: {error}")
-
-
 def _questions_in(text: str, file: Path) -> list[EvaluationQuestion]:
     try:
         return read_questions(text, str(file))
@@ -256,7 +242,7 @@ def _questions_in(text: str, file: Path) -> list[EvaluationQuestion]:
 
 def _results_in(file: Path) -> Mapping[str, Any]:
     try:
-        results: Mapping[str, Any] = json.loads(_text(file))
+        results: Mapping[str, Any] = json.loads(text_of(file))
         if not {"rows", "variants", "seed"} <= results.keys():
             raise ValueError("it is not a results.json of `selfcrag evaluate`")
     except ValueError as error:

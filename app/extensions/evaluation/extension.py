@@ -17,12 +17,9 @@ class Evaluation(ServiceExtension):
     @asynccontextmanager
     async def opened(self, app: FastAPI) -> AsyncIterator[None]:
         from app.extensions.evaluation.jobs import EvaluationJobs
-        from app.extensions.evaluation.storage import Evaluations
 
-        state = app.state
-        stored = Evaluations(state.engine, state.store.process)
-        async with aclosing(EvaluationJobs(state.runs, state.services, stored)) as jobs:
-            state.evaluations = jobs
+        async with aclosing(EvaluationJobs(app.state.parts)) as jobs:
+            app.state.evaluations = jobs
             yield
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from app.composition.parts import Parts
 from app.errors import InvalidRequest, ServiceError
 from app.extensions.evaluation.calibration import graded, propose
 from app.extensions.evaluation.comparison import compare
@@ -25,9 +26,7 @@ from app.extensions.evaluation.runner import (
 from app.extensions.evaluation.storage import Evaluations
 from app.retrieval.index import StoredDocument
 from app.retrieval.retriever import HybridRetriever
-from app.runs.manager import Runs
 from graphs.options import Scope
-from graphs.ports import Services
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +36,9 @@ Progress = Callable[[int, int], Awaitable[None]]
 class EvaluationJobs:
     """Evaluations run beside questions, `parallel` answers at a time, and take places last."""
 
-    def __init__(
-        self, runs: Runs, services: Services, store: Evaluations, parallel: int = 1
-    ) -> None:
-        self.store = store
-        self._runs, self.services = runs, services
+    def __init__(self, parts: Parts, parallel: int = 1) -> None:
+        self.store = Evaluations(parts.engine, parts.store.process)
+        self._runs, self.services = parts.runs, parts.services
         self._parallel = parallel
         self._tasks: dict[str, asyncio.Task[None]] = {}
 

@@ -158,7 +158,7 @@ async def delete_evaluation(
     """Forget it, with its answers."""
     await evaluations.store.get(evaluation_id, caller.owner)
     await evaluations.cancel(evaluation_id)
-    await evaluations.store.delete(evaluation_id, caller.owner)
+    await evaluations.store.delete(evaluation_id)
 
 
 def _summary(row: Mapping[str, Any]) -> EvaluationSummary:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
-from app.storage.database import Row, metadata, now, reading
+from app.storage.database import Row, execute, metadata, now, rows_of, values_of
 from app.storage.tables import PROCESSES
 
 EVALUATIONS = sa.Table(
@@ -89,8 +89,7 @@ class Evaluations:
             "request": packed(request),
             "created_at": now(),
         }
-        async with self._engine.begin() as connection:
-            await connection.execute(EVALUATIONS.insert(), row)
+        await execute(self._engine, EVALUATIONS.insert(), row)
         return str(row["id"])
 
     async def end(
@@ -101,44 +100,37 @@ class Evaluations:
         if results is not None:
             values["results"] = packed(results)
         mine = EVALUATIONS.c.id == evaluation_id
-        async with self._engine.begin() as connection:
-            await connection.execute(sa.update(EVALUATIONS).where(mine).values(values))
+        await execute(self._engine, sa.update(EVALUATIONS).where(mine).values(values))
 
     async def get(self, evaluation_id: str, owner: str) -> Row:
         """Its row, unpacked. Raises NotFound, also where it is another's."""
         mine = (EVALUATIONS.c.id == evaluation_id, EVALUATIONS.c.owner == owner)
         query = SUMMARY.add_columns(EVALUATIONS.c.request, EVALUATIONS.c.results).where(*mine)
-        async with reading(self._engine) as connection:
-            record = (await connection.execute(query)).first()
-        if record is None:
+        rows = await rows_of(self._engine, query)
+        if not rows:
             raise NotFound(f"There is no evaluation {evaluation_id!r}.")
-        row = dict(record._mapping)
         # In a thread: there may be megabytes of them.
-        request, results = await asyncio.to_thread(_unpacked, row["request"], row["results"])
-        return row | {"request": request, "results": results}
+        packs = rows[0]["request"], rows[0]["results"]
+        request, results = await asyncio.to_thread(_unpacked, *packs)
+        return {**rows[0], "request": request, "results": results}
 
-    async def page(self, owner: str, limit: int, offset: int = 0) -> tuple[list[Row], int]:
+    async def page(self, owner: str, limit: int, offset: int) -> tuple[Sequence[Row], int]:
         """Newest first, without requests and results; and how many there are."""
         mine = EVALUATIONS.c.owner == owner
         query = SUMMARY.where(mine).order_by(EVALUATIONS.c.created_at.desc())
-        async with reading(self._engine) as connection:
-            rows = await connection.execute(query.limit(limit).offset(offset))
-            total = await connection.scalar(
-                sa.select(sa.func.count()).select_from(EVALUATIONS).where(mine)
-            )
-            return [dict(row._mapping) for row in rows], int(total or 0)
+        counted = sa.select(sa.func.count()).select_from(EVALUATIONS).where(mine)
+        rows = await rows_of(self._engine, query.limit(limit).offset(offset))
+        (total,) = await values_of(self._engine, counted)
+        return rows, total
 
-    async def delete(self, evaluation_id: str, owner: str) -> None:
-        """With its answers. Raises NotFound."""
-        await self.get(evaluation_id, owner)
-        async with self._engine.begin() as connection:
-            for column in (ANSWERS.c.evaluation_id, EVALUATIONS.c.id):
-                await connection.execute(sa.delete(column.table).where(column == evaluation_id))
+    async def delete(self, evaluation_id: str) -> None:
+        """With its answers."""
+        mine = EVALUATIONS.c.id == evaluation_id
+        await execute(self._engine, sa.delete(EVALUATIONS).where(mine))
 
     async def keep(self, evaluation_id: str, key: str, answer: Mapping[str, object]) -> None:
         row = {"evaluation_id": evaluation_id, "key": key, "data": packed(answer)}
-        async with self._engine.begin() as connection:
-            await connection.execute(ANSWERS.insert(), row)
+        await execute(self._engine, ANSWERS.insert(), row)
 
     async def known(self, owner: str, keys: Sequence[str]) -> dict[str, Any]:
         """Answers of any of the owner's evaluations, by key."""
@@ -150,10 +142,9 @@ class Evaluations:
                 .select_from(joined)
                 .where(ANSWERS.c.key.in_(keys[at : at + AT_ONCE]), EVALUATIONS.c.owner == owner)
             )
-            async with reading(self._engine) as connection:
-                rows = (await connection.execute(query)).all()
-            answers = await asyncio.to_thread(_unpacked, *(row.data for row in rows))
-            by_key |= dict(zip((row.key for row in rows), answers, strict=True))
+            rows = await rows_of(self._engine, query)
+            answers = await asyncio.to_thread(_unpacked, *(row["data"] for row in rows))
+            by_key |= dict(zip((row["key"] for row in rows), answers, strict=True))
         return by_key
 
 

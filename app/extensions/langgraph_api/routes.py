@@ -17,27 +17,19 @@ from langchain_core.messages import AnyMessage
 from langgraph_sdk import schema
 from pydantic import BaseModel, Field
 
-from app.api.dependencies import (
-    CurrentCaller,
-    LiveCollections,
-    LiveGraphs,
-    LiveRuns,
-    LiveStore,
-)
+from app.api.dependencies import CurrentCaller, LiveParts
 from app.api.routes import runs as native
 from app.api.sse import EventStream, stream_of, while_client_stays
+from app.composition.parts import Parts
 from app.errors import NotFound, ThreadExists
 from app.extensions.langgraph_api import protocol
 from app.runs import replay
-from app.runs.manager import Runs
 from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, ThreadId, as_json
 from app.storage.api_keys import Caller
-from app.storage.collections import CollectionStore
-from app.storage.lifecycle import Store
 from app.storage.runs import RunFilter, RunRecord
-from graphs.workflows.registry import WORKFLOWS, Graph
+from graphs.workflows.registry import WORKFLOWS
 
 router = APIRouter(include_in_schema=False)
 SINCE = datetime.now(UTC)
@@ -69,15 +61,12 @@ class Backend:
     """What the routes ask of the service, for one caller."""
 
     caller: Caller
-    runs: Runs
-    graphs: Mapping[str, Graph]
-    collections: CollectionStore
-    store: Store
+    parts: Parts
 
     def workflow(self, assistant_id: str) -> str:
         """Raises NotFound."""
-        if assistant_id not in self.graphs:
-            there = ", ".join(self.graphs)
+        if assistant_id not in self.parts.graphs:
+            there = ", ".join(self.parts.graphs)
             raise NotFound(f"There is no assistant {assistant_id!r}; there are: {there}.")
         return assistant_id
 
@@ -88,10 +77,10 @@ class Backend:
         workflow = self.workflow(payload.assistant_id)
         question = payload.input.as_question()
         name = payload.config.configurable.collection
-        scope = await self.collections.scope(self.caller, name)
+        scope = await self.parts.collections.scope(self.caller, name)
         missing_ok = payload.if_not_exists == "create"
         turns = await self.turns(thread_id, missing_ok=missing_ok) if thread_id else []
-        run = await self.runs.start(
+        run = await self.parts.runs.start(
             RunRequest(
                 workflow,
                 question,
@@ -107,7 +96,7 @@ class Backend:
     async def turns(self, thread_id: str, *, missing_ok: bool = False) -> list[dict[str, Any]]:
         """Raises NotFound."""
         try:
-            _, turns = await self.store.threads.get(thread_id, self.caller.owner)
+            _, turns = await self.parts.store.threads.get(thread_id, self.caller.owner)
         except NotFound:
             if missing_ok:
                 return []
@@ -132,7 +121,7 @@ class Backend:
         elif latest in ids:
             ids = ids[: ids.index(latest) + 1]
         numbers = range(len(ids), max(len(ids) - limit, 0), -1)
-        answers = await self.store.runs.answers(ids[-limit:])
+        answers = await self.parts.store.runs.answers(ids[-limit:])
         return await asyncio.to_thread(
             lambda: [
                 protocol.thread_state(
@@ -151,20 +140,14 @@ class Backend:
 
     async def row(self, thread_id: str, run_id: str) -> Row:
         """Raises NotFound."""
-        row = await self.store.run_of(run_id, self.caller.owner)
+        row = await self.parts.store.run_of(run_id, self.caller.owner)
         if row["thread_id"] != thread_id:
             raise NotFound(f"There is no run {run_id}.")
         return row
 
 
-async def _backend(
-    caller: CurrentCaller,
-    runs: LiveRuns,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
-    store: LiveStore,
-) -> Backend:
-    return Backend(caller, runs, graphs, collections, store)
+async def _backend(caller: CurrentCaller, parts: LiveParts) -> Backend:
+    return Backend(caller, parts)
 
 
 LiveBackend = Annotated[Backend, Depends(_backend)]
@@ -177,7 +160,7 @@ async def search_assistants(
     limit: Annotated[int, Body(ge=1)] = 10,
     offset: Annotated[int, Body(ge=0)] = 0,
 ) -> list[schema.Assistant]:
-    assistants = [_assistant(name) for name in backend.graphs if graph_id in (None, name)]
+    assistants = [_assistant(name) for name in backend.parts.graphs if graph_id in (None, name)]
     return assistants[offset : offset + limit]
 
 
@@ -190,7 +173,7 @@ async def get_assistant(assistant_id: str, backend: LiveBackend) -> schema.Assis
 async def get_graph(
     assistant_id: str, backend: LiveBackend, xray: bool | Annotated[int, Field(ge=0, le=10)] = False
 ) -> dict[str, Any]:
-    graph = backend.graphs[backend.workflow(assistant_id)]
+    graph = backend.parts.graphs[backend.workflow(assistant_id)]
     return await asyncio.to_thread(lambda: graph.get_graph(xray=xray).to_json())
 
 
@@ -201,7 +184,7 @@ async def create_thread(
     if_exists: Annotated[schema.OnConflictBehavior, Body()] = "raise",
 ) -> schema.Thread:
     """Empty until a run has answered on it; `metadata` of a thread are not kept."""
-    threads, owner = backend.store.threads, backend.caller.owner
+    threads, owner = backend.parts.store.threads, backend.caller.owner
     thread_id = thread_id or uuid.uuid4().hex
     if not await threads.create(thread_id, owner) and if_exists == "raise":
         raise ThreadExists(thread_id)
@@ -244,7 +227,7 @@ async def get_history(thread_id: InThread, body: HistoryRequest, backend: LiveBa
 async def list_runs(
     thread_id: InThread, backend: LiveBackend, limit: Limit = 10, offset: Offset = 0
 ) -> list[schema.Run]:
-    store = backend.store
+    store = backend.parts.store
     await store.writer.flush()
     rows, _ = await store.runs.page(backend.caller.owner, limit, offset, RunFilter(thread_id))
     return [_run(row) for row in rows]
@@ -280,7 +263,7 @@ async def wait_for_run(
         values = _last_values(run.record, before, await run.outcome())
         return _json(values, headers=_places(run))
 
-    return await while_client_stays(request, reply(), run, backend.runs, detach)
+    return await while_client_stays(request, reply(), run, backend.parts.runs, detach)
 
 
 @router.post("/runs/stream")
@@ -296,7 +279,7 @@ async def stream_run(
     places = _places(run)
     if run.is_resumable:  # otherwise there is nothing to come back to
         places["Location"] = f"{places['Content-Location']}/stream"
-    return EventStream(run, backend.runs, detach, encode=parts, headers=places)
+    return EventStream(run, backend.parts.runs, detach, encode=parts, headers=places)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
@@ -308,8 +291,8 @@ async def get_run(thread_id: InThread, run_id: native.RunId, backend: LiveBacken
 async def join_run(thread_id: InThread, run_id: native.RunId, backend: LiveBackend) -> Response:
     """Its last values, once it has ended."""
     record, before = await backend.run(thread_id, run_id)
-    run = backend.runs.live(run_id)
-    last = await (run.outcome() if run else replay.outcome(backend.store.runs, run_id))
+    run = backend.parts.runs.live(run_id)
+    last = await (run.outcome() if run else replay.outcome(backend.parts.store.runs, run_id))
     return _json(_last_values(record, before, last))
 
 
@@ -326,7 +309,7 @@ async def join_stream(
     """What the run tells after the event that a client has heard last."""
     record, before = await backend.run(thread_id, run_id)
     parts = protocol.StreamParts(record, before, stream_mode, after=last_event_id)
-    return stream_of(run_id, backend.runs, backend.store, encode=parts)
+    return stream_of(run_id, backend.parts.runs, backend.parts.store, encode=parts)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel", status_code=202)
@@ -335,9 +318,9 @@ async def cancel_run(
 ) -> None:
     """Ends it wherever it is under way; its followers hear the best answer so far."""
     await backend.row(thread_id, run_id)
-    await native.cancel_run(run_id, backend.caller, backend.store, backend.runs)
-    if wait and (run := backend.runs.live(run_id)):
-        await backend.runs.cancel(run)
+    await native.cancel_run(run_id, backend.caller, backend.parts.store, backend.parts.runs)
+    if wait and (run := backend.parts.runs.live(run_id)):
+        await backend.parts.runs.cancel(run)
 
 
 def _assistant(name: str) -> schema.Assistant:

@@ -20,13 +20,9 @@ class Mcp(ServiceExtension):
     @asynccontextmanager
     async def opened(self, app: FastAPI) -> AsyncIterator[None]:
         from app.extensions.mcp.http import McpSessions
-        from app.extensions.mcp.tools import Parts
 
-        state = app.state
-        state.mcp = McpSessions(
-            Parts(state.runs, tuple(state.graphs), state.collections, state.uploads)
-        )
-        async with state.mcp.open():
+        app.state.mcp = McpSessions(app.state.parts)
+        async with app.state.mcp.open():
             yield
 
     def stop(self, app: FastAPI) -> None:

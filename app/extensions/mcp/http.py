@@ -11,8 +11,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from app.composition.parts import Parts
 from app.extensions.mcp.server import mcp_server
-from app.extensions.mcp.tools import Parts
 from app.storage.api_keys import Caller
 
 PATH = "/mcp"

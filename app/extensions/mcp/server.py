@@ -12,8 +12,9 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from app.api.routes.documents import mapped
+from app.composition.parts import Parts
 from app.errors import ServiceError, wrong_fields
-from app.extensions.mcp.tools import TOOLS, URI, Parts
+from app.extensions.mcp.tools import TOOLS, URI, documents_of
 from app.storage.api_keys import Caller
 
 PAGE = 100
@@ -81,7 +82,7 @@ class Handlers:
         """Documents of the caller's default collection, by their source."""
         caller, offset = _caller(context), _offset(params)
         with _mcp_errors(), mapped():
-            documents, total = await self._parts.documents(caller).documents(
+            documents, total = await documents_of(self._parts, caller).documents(
                 caller.owner, "", PAGE, offset, caller.default_collection
             )
         more = str(offset + PAGE) if offset + PAGE < total else None
@@ -111,7 +112,7 @@ class Handlers:
         document = None
         if uri.startswith(BEFORE_ID):
             with _mcp_errors(), mapped():
-                document = await self._parts.documents(caller).read(
+                document = await documents_of(self._parts, caller).read(
                     uri.removeprefix(BEFORE_ID), caller.owner, caller.collections
                 )
         if document is None:

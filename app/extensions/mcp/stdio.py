@@ -6,14 +6,11 @@ import signal
 
 from mcp.server.stdio import stdio_server
 
-from app.cli.in_process import open_runs
 from app.cli.interrupt import exit_at_once
-from app.cli.terminal import fail
-from app.errors import ServiceError
+from app.cli.serve import open_runs
+from app.cli.terminal import ends_at_failure
 from app.extensions.mcp.server import mcp_server
-from app.extensions.mcp.tools import Parts
 from app.settings import Settings, load_settings
-from graphs.workflows.registry import WORKFLOWS
 
 
 def serve_stdio() -> None:
@@ -21,15 +18,12 @@ def serve_stdio() -> None:
     logging.basicConfig(level=logging.ERROR)
     # What reads standard input cannot be cancelled: a silent client would hold Ctrl-C up.
     signal.signal(signal.SIGINT, exit_at_once)
-    try:
+    with ends_at_failure():
         asyncio.run(_serve(load_settings(Settings)))
-    except ServiceError as error:
-        fail(str(error))
 
 
 async def _serve(settings: Settings) -> None:
     # First of all, so that nothing that is printed meanwhile is taken for a message.
-    async with stdio_server() as (read, write), open_runs(settings, settings.max_runs) as opened:
-        parts = Parts(opened.runs, tuple(WORKFLOWS), opened.collections, opened.uploads)
+    async with stdio_server() as (read, write), open_runs(settings, settings.max_runs) as parts:
         server = mcp_server(parts)
         await server.run(read, write, server.create_initialization_options())

@@ -18,11 +18,11 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.routes.documents import mapped
+from app.composition.parts import Parts
 from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing, ServiceError
 from app.ingest.uploads import UploadBroken, Uploads, UploadTooLarge
 from app.protocols.answers import is_web_address
 from app.protocols.progress_text import ProgressText
-from app.runs.manager import Runs
 from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.runs.search import SEARCH, corrected_knowledge
@@ -36,7 +36,6 @@ from app.schemas.ask import (
 )
 from app.schemas.documents import RefusedDocument
 from app.storage.api_keys import Caller
-from app.storage.collections import CollectionStore
 from graphs.state import Context, Question
 from graphs.text.inert_markup import inert
 from graphs.types import Action, Citation, Degraded, Verdict
@@ -46,22 +45,13 @@ URI = "selfcrag://documents/{document_id}"
 NO_DOCUMENTS = "The knowledge base of this service cannot be changed here."
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What the tools work with."""
-
-    runs: Runs
-    workflows: tuple[str, ...]
-    collections: CollectionStore
-    uploads: Uploads | None
-
-    def documents(self, caller: Caller) -> Uploads:
-        """Raises ScopeMissing, DocumentsProblem."""
-        if "documents" not in caller.scopes:
-            raise ScopeMissing("documents")
-        if self.uploads is None:
-            raise DocumentsProblem(503, NO_DOCUMENTS)
-        return self.uploads
+def documents_of(parts: Parts, caller: Caller) -> Uploads:
+    """Raises ScopeMissing, DocumentsProblem."""
+    if "documents" not in caller.scopes:
+        raise ScopeMissing("documents")
+    if parts.uploads is None:
+        raise DocumentsProblem(503, NO_DOCUMENTS)
+    return parts.uploads
 
 
 TellProgress = Callable[..., Awaitable[None]]
@@ -182,8 +172,8 @@ async def ask(
     """
     request = AskRequest(**arguments.model_dump(exclude={"options"}), options=arguments.options)
     workflow = request.workflow or DEFAULT_WORKFLOW
-    if workflow not in parts.workflows:
-        raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(parts.workflows)}")
+    if workflow not in parts.graphs:
+        raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(parts.graphs)}")
     response = (await _run(parts, caller, workflow, request, tell, Run.outcome)).response
     sources = [inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations]
     text = "\n\n".join(filter(None, [response.answer, "\n".join(sources)]))
@@ -210,7 +200,7 @@ async def ingest(
     parts: Parts, caller: Caller, arguments: IngestArguments, tell: TellProgress
 ) -> CallToolResult:
     """Brings a document into the knowledge base; one of the same name is replaced."""
-    uploads = parts.documents(caller)
+    uploads = documents_of(parts, caller)
     place = parts.collections.writable(caller, arguments.collection)
     await parts.runs.quotas.take("uploads", caller.owner)
     await tell(0, 1, arguments.name)

@@ -80,9 +80,7 @@ class RunParameters(BaseModel):
 
     options: Context | None = Field(None, description="Tunables of this run, as in POST /ask.")
     thread_id: ask.ThreadId | None = Field(None, description="The conversation this belongs to.")
-    collection: ask.CollectionName | None = Field(
-        None, description="Whose documents are searched; left out: the key's first, or `default`."
-    )
+    collection: ask.AskedCollection = None
     metadata: dict[str, Any] | None = Field(
         None,
         description="May hold `thread_id`, `collection`, and `options` as an object or as its"

@@ -1,20 +1,14 @@
 """`/v1`: the workflows as models that any client of OpenAI's chat completions can ask."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Json, TypeAdapter
 
-from app.api.dependencies import (
-    ClientAddresses,
-    CurrentCaller,
-    LiveCollections,
-    LiveGraphs,
-    LiveRuns,
-    LiveServices,
-)
+from app.api.dependencies import ClientAddresses, CurrentCaller, LiveParts
 from app.api.problems import DETAILS, problem_response
 from app.api.routes.ask import asked_of
 from app.api.sse import EventStream, while_client_stays
@@ -28,9 +22,10 @@ from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.schemas.ask import CollectionName, ErrorEvent, Problem, as_json
 from graphs.options import Context
-from graphs.workflows.registry import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS, Graph
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
+T = TypeVar("T")
 OPTIONS: TypeAdapter[Context] = TypeAdapter(Context)
 COLLECTION: TypeAdapter[str] = TypeAdapter(CollectionName)
 OPTIONS_TEXT: TypeAdapter[Context] = TypeAdapter(Json[Context])
@@ -49,7 +44,7 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def model(name: str, graphs: LiveGraphs) -> openai.Model:
+def model(name: str, graphs: Mapping[str, Graph]) -> openai.Model:
     """The workflow of that name as a model. Raises NotOffered."""
     if name not in graphs:
         raise openai.NotOffered(
@@ -62,15 +57,15 @@ def model(name: str, graphs: LiveGraphs) -> openai.Model:
 
 
 @router.get("/models", responses=errors())
-async def models(graphs: LiveGraphs) -> openai.ModelList:
+async def models(parts: LiveParts) -> openai.ModelList:
     """The workflows as models."""
-    return openai.ModelList(data=[model(name, graphs) for name in graphs])
+    return openai.ModelList(data=[model(name, parts.graphs) for name in parts.graphs])
 
 
 @router.get("/models/{name}", responses=errors(404, 422))
-async def one_model(name: str, graphs: LiveGraphs) -> openai.Model:
+async def one_model(name: str, parts: LiveParts) -> openai.Model:
     """One workflow as a model."""
-    return model(name, graphs)
+    return model(name, parts.graphs)
 
 
 @router.post(
@@ -82,23 +77,20 @@ async def complete(
     body: openai.ChatRequest,
     request: Request,
     caller: CurrentCaller,
-    runs: LiveRuns,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
+    parts: LiveParts,
     addresses: ClientAddresses,
-    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
-    name = model(body.model, graphs).id
+    name, runs = model(body.model, parts.graphs).id, parts.runs
     if body.n not in (None, 1):
         raise openai.NotOffered(400, DETAILS[400], param="n", code="unsupported_value")
     open_webui.refuse_task(body.messages[-1].text, "messages")
-    question, context = await asked_of(body.turns(), name, services), options_of(body)
-    thread = thread_of(body)
+    question, context = await asked_of(body.turns(), name, parts.services), options_of(body)
+    thread = named(body, "thread_id", open_webui.THREAD)
     if thread is not None:
         prefer_thread(question)
     chat = None if thread else open_webui.thread_of(request.headers)
-    scope = await collections.scope(caller, collection_of(body))
+    scope = await parts.collections.scope(caller, named(body, "collection", COLLECTION))
     run_request = RunRequest(name, question, context, scope, thread or chat)
     try:
         run = await runs.start(run_request)
@@ -118,27 +110,17 @@ async def complete(
 
 def options_of(body: openai.RunParameters) -> Context:
     """Those of the body, else those in its metadata. Raises InvalidRequest."""
-    options = (body.metadata or {}).get("options")
-    if body.options is not None or options is None:
-        return body.options or Context()
-    kind = OPTIONS_TEXT if isinstance(options, str) else OPTIONS
-    return checked(kind, options, "#/metadata/options")
+    is_text = isinstance((body.metadata or {}).get("options"), str)
+    return named(body, "options", OPTIONS_TEXT if is_text else OPTIONS) or Context()
 
 
-def thread_of(body: openai.RunParameters) -> str | None:
-    """Named in the body or in its metadata. Raises InvalidRequest."""
-    thread_id = (body.metadata or {}).get("thread_id")
-    if body.thread_id is not None or thread_id is None:
-        return body.thread_id
-    return checked(open_webui.THREAD, thread_id, "#/metadata/thread_id")
-
-
-def collection_of(body: openai.RunParameters) -> str | None:
-    """Named in the body or in its metadata. Raises InvalidRequest."""
-    name = (body.metadata or {}).get("collection")
-    if body.collection is not None or name is None:
-        return body.collection
-    return checked(COLLECTION, name, "#/metadata/collection")
+def named(body: openai.RunParameters, field: str, kind: TypeAdapter[T]) -> T | None:
+    """A field of the body, or of its metadata where the body has none. Raises InvalidRequest."""
+    value: T | None = getattr(body, field)
+    in_metadata = (body.metadata or {}).get(field)
+    if value is not None or in_metadata is None:
+        return value
+    return checked(kind, in_metadata, f"#/metadata/{field}")
 
 
 async def whole(request: Request, run: Run, question: str, addresses: Addresses) -> Response:

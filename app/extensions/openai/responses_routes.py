@@ -10,10 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 from app.api.dependencies import (
     ClientAddresses,
     CurrentCaller,
-    LiveCollections,
-    LiveGraphs,
+    LiveParts,
     LiveRuns,
-    LiveServices,
     LiveStore,
 )
 from app.api.problems import problem_response
@@ -22,7 +20,7 @@ from app.api.sse import EVENT_STREAM, EventStream, stream_of, while_client_stays
 from app.errors import NotFound, ThreadBusy
 from app.extensions.openai import open_webui
 from app.extensions.openai.chat import NotOffered
-from app.extensions.openai.chat_routes import collection_of, errors, model, options_of, thread_of
+from app.extensions.openai.chat_routes import COLLECTION, errors, model, named, options_of
 from app.extensions.openai.responses import (
     MESSAGE,
     REFERENCE,
@@ -65,18 +63,14 @@ async def respond(
     body: ResponseRequest,
     request: Request,
     caller: CurrentCaller,
-    runs: LiveRuns,
-    store: LiveStore,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
+    parts: LiveParts,
     addresses: ClientAddresses,
-    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as a summary of reasoning."""
-    name = model(body.model, graphs).id
+    name, runs = model(body.model, parts.graphs).id, parts.runs
     _check(body)
-    question, thread = await question_and_thread(body, store, caller.owner, services)
-    scope = await collections.scope(caller, collection_of(body))
+    question, thread = await question_and_thread(body, parts.store, caller.owner, parts.services)
+    scope = await parts.collections.scope(caller, named(body, "collection", COLLECTION))
     run = await runs.start(
         RunRequest(
             name,
@@ -115,7 +109,7 @@ async def question_and_thread(
     dialogue = await turns(body, store, owner)
     question = await asked_of(dialogue, body.model, services, "#/input")
     open_webui.refuse_task(question["question"], "input")
-    thread = body.thread or thread_of(body)
+    thread = body.thread or named(body, "thread_id", open_webui.THREAD)
     if (before := body.previous_response_id) is None:
         if thread is not None and body.store is False:  # the run does not enter the thread
             question["history"] = question["history"] or await _dialogue_of(thread, store, owner)

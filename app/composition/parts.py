@@ -1,45 +1,55 @@
-"""Runs of a command: the parts, the database and the workflows, opened without the service."""
+"""The opened parts of a service or of a command: services, database, workflows and runs."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
+import langsmith
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.services import open_services
 from app.ingest.uploads import Uploads, uploads_into
-from app.main import DaemonThreads
-from app.observability.tracing import set_tracing
-from app.runs.manager import Runs
+from app.runs.admission import WAIT_S, Quotas
+from app.runs.manager import Observe, Runs
 from app.runs.search import SEARCH, build_search
 from app.settings import Settings
 from app.storage.collections import CollectionStore
 from app.storage.database import open_engine
 from app.storage.lifecycle import Store, open_store
 from graphs.ports import Services
-from graphs.workflows.registry import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS, Graph
+
+Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess:
-    """What a command works with; `uploads` is None where the index is not one of ours."""
+class Parts:
+    """`uploads` is None where the index is not one of ours."""
 
     services: Services
     engine: AsyncEngine
     store: Store
+    graphs: Mapping[str, Graph]
     runs: Runs
     collections: CollectionStore
     uploads: Uploads | None
 
 
 @asynccontextmanager
-async def open_runs(settings: Settings, at_once: int = 1) -> AsyncIterator[InProcess]:
-    """All workflows over the settings' parts, `at_once` runs at a time. Raises ServiceError."""
-    asyncio.get_running_loop().set_default_executor(DaemonThreads())
-    set_tracing(settings.langsmith)
+async def open_parts(
+    settings: Settings,
+    most: int,
+    source: Source = open_services,
+    *,
+    observers: Sequence[Observe] = (),
+    quotas: Quotas | None = None,
+    queue_wait_s: float = WAIT_S,
+) -> AsyncIterator[Parts]:
+    """All workflows over what `source` yields, `most` runs at a time. Raises ServiceError."""
+    # LangSmith exports whole texts: the setting decides, whatever its own variables say.
+    langsmith.configure(enabled=settings.langsmith)
     async with (
-        open_services(settings) as services,
+        source(settings) as services,
         open_engine(settings) as engine,
         open_store(settings, engine) as store,
     ):
@@ -47,15 +57,18 @@ async def open_runs(settings: Settings, at_once: int = 1) -> AsyncIterator[InPro
         runs = Runs(
             {**graphs, SEARCH: build_search(services)},
             services,
-            at_once,
+            most,
             store,
             preset=settings.preset,
+            observers=observers,
             keeps_prompts=settings.keep_prompts,
+            quotas=quotas,
+            queue_wait_s=queue_wait_s,
         )
         uploads = uploads_into(services.retriever, settings)
         collections = CollectionStore(engine, uploads)
         try:
-            yield InProcess(services, engine, store, runs, collections, uploads)
+            yield Parts(services, engine, store, graphs, runs, collections, uploads)
         finally:
             await runs.aclose()
             if uploads is not None:
