@@ -8,8 +8,8 @@ import pytest
 from graphs.nodes.search import fused
 from graphs.types import Message, Usage
 from tests.fakes import FakeChat, FakeCritic, KnowingRetriever, passage
-from tests.graphs.languages import EN, ZH, World, both_languages, every_workflow
-from tests.graphs.traced import traced
+from tests.graphs.languages import EN, ZH, Parts, World, both_languages, every_workflow
+from tests.graphs.traced import Trace, traced
 from tests.graphs.workflows.test_crag import LOCAL
 
 MEANT = {"en": "Bergen paper mill", "zh": "卑尔根造纸厂"}
@@ -25,11 +25,16 @@ def dialogue(world: World) -> list[Message]:
     ]
 
 
+async def followed_up(parts: Parts, workflow: str = "rag") -> Trace:
+    """A run of the world's follow-up, after the dialogue."""
+    world = parts.world
+    return await traced(parts.services, FOLLOW_UP[world.language], workflow, dialogue(world))
+
+
 @every_workflow
 async def test_a_follow_up_is_answered_as_what_it_means(workflow: str, world: World) -> None:
     parts = world.parts(world.full)
-    question = FOLLOW_UP[world.language]
-    trace = await traced(parts.services, question, workflow, dialogue(world))
+    trace = await followed_up(parts, workflow)
 
     standalone = trace.output["standalone_question"]
     assert trace.inner["retrieve"] == ["search"], "no language model is there to be asked"
@@ -52,7 +57,7 @@ async def test_a_question_that_stands_alone_is_left() -> None:
 async def test_a_language_model_says_what_is_meant(world: World) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords=world.question)
     parts = world.parts(world.full, chat=chat)
-    trace = await traced(parts.services, FOLLOW_UP[world.language], "rag", dialogue(world))
+    trace = await followed_up(parts)
 
     assert trace.inner["retrieve"] == ["contextualise", "search"]
     assert trace.output["standalone_question"] == world.question
@@ -64,7 +69,7 @@ async def test_a_language_model_says_what_is_meant(world: World) -> None:
 async def test_what_it_words_is_graded_by_its_own_parts() -> None:
     meant = "When did the Bergen mill open, and who paid for the Bergen mill?"
     parts = EN.parts(EN.full, chat=FakeChat(chunks=["a [1]"], keywords=meant))
-    trace = await traced(parts.services, "When did it open?", "crag", dialogue(EN))
+    trace = await followed_up(parts, "crag")
 
     assert len(trace.output["plan"].subquestions) == 2
     assert {asked for asked, _ in parts.evaluator.calls[0]} == {
@@ -74,9 +79,7 @@ async def test_what_it_words_is_graded_by_its_own_parts() -> None:
 
 async def test_a_follow_up_that_the_model_leaves_as_it_is_stands_alone() -> None:
     chat = FakeChat(chunks=["a [1]"], keywords="when did IT open?")
-    trace = await traced(
-        EN.parts(EN.full, chat=chat).services, "When did it open?", "rag", dialogue(EN)
-    )
+    trace = await followed_up(EN.parts(EN.full, chat=chat))
 
     assert trace.output["standalone_question"] is None
 
@@ -88,9 +91,7 @@ async def test_a_follow_up_that_the_model_leaves_as_it_is_stands_alone() -> None
 )
 async def test_where_it_words_nothing_the_rule_serves(reply: str, fails: bool) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords=reply, fails_to_rewrite=fails)
-    trace = await traced(
-        EN.parts(EN.full, chat=chat).services, "When did it open?", "rag", dialogue(EN)
-    )
+    trace = await followed_up(EN.parts(EN.full, chat=chat))
 
     joined = "When did it open? (What is the Bergen paper mill)"
     assert trace.output["standalone_question"] == joined
