@@ -5,7 +5,6 @@ import httpx
 import pytest
 import torch
 
-from evaluator.client import EvaluatorClient
 from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
@@ -65,8 +64,3 @@ async def relevance_alone(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(settings)
     async with asking(app) as client:
         yield client
-
-
-@pytest.fixture
-def client(http: httpx.AsyncClient) -> EvaluatorClient:
-    return EvaluatorClient(http)

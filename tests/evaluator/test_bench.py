@@ -9,7 +9,7 @@ from evaluator.bench import BenchOptions, Texts, bench, table
 from evaluator.data.text import is_chinese
 from evaluator.errors import WeightsError
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.inference.test_torch_scorer import authors_folder
+from tests.evaluator.tiny_rerankers import authors_folder
 
 QUICK = BenchOptions(pairs=6, seconds=0.0, batch_tokens=(128, 256))
 

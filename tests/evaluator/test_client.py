@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from evaluator import client as module
+from evaluator.calibration.thresholds import store
 from evaluator.client import EvaluatorClient
 from evaluator.errors import (
     WorkerFailed,
@@ -23,11 +24,12 @@ from evaluator.errors import (
     WorkersDisagree,
     WorkerUnreachable,
 )
-from evaluator.schema import Row, RowScore, Task
+from evaluator.schema import CalibratedThresholds, Row, RowScore, Task
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.onnx_export import export
 from tests.app.processes import BIN, Process, environment
+from tests.evaluator.in_process import asking
 from tests.evaluator.load import answered_throughout
 from tests.loopback.server import free_port
 
@@ -46,7 +48,7 @@ class Lengths:
         self.name = name
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
-        return [Row((1,) * len(passage)) for _, passage in pairs]
+        return [Row((1,) * len(text)) if query and text else "empty" for query, text in pairs]
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         return [RowScore(float(len(row.ids)), "[Relevant]", {}) for row in rows]
@@ -121,11 +123,12 @@ async def test_many_pairs_go_in_several_requests_and_keep_their_order() -> None:
         assert sorted(wire.scored for wire in wires) == [1, 2], "at most 256 pairs a request"
 
 
-async def test_errors_keep_their_places(http: httpx.AsyncClient) -> None:
-    client = EvaluatorClient(http, pairs_per_request=3)
-    whole = await client.score("relevance", [PAIR, ("q", ""), *[PAIR] * 5, ("", "p")])
-    assert len(whole.scores) == 8
-    assert whole.scores[0] == pytest.approx(whole.scores[6], abs=1e-5)
+async def test_errors_keep_their_places() -> None:
+    async with workers("same") as (only,):
+        client = EvaluatorClient(only.http, pairs_per_request=3)
+        whole = await client.score("relevance", [PAIR, ("q", ""), *[PAIR] * 5, ("", "p")])
+    score = len(PAIR[1])
+    assert whole.scores == [score, None, *[score] * 5, None]
     assert [error.index for error in whole.errors] == [1, 7]
 
 
@@ -135,11 +138,14 @@ async def test_no_pairs_ask_nothing() -> None:
     assert paths == []
 
 
-async def test_thresholds_abilities_and_readiness(client: EvaluatorClient) -> None:
-    stored = await client.thresholds()
-    assert stored.thresholds.lower < stored.thresholds.upper
-    assert (await client.abilities()).tasks[0] == "relevance"
-    assert await client.ready()
+async def test_thresholds_abilities_and_readiness(folder: Path) -> None:
+    stored = CalibratedThresholds(upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator="")
+    store(stored, folder)
+    async with asking(create_app(EvaluatorSettings(weights=folder, backend="torch"))) as http:
+        client = EvaluatorClient(http)
+        assert (await client.thresholds()).thresholds.upper == 0.5
+        assert (await client.abilities()).tasks[0] == "relevance"
+        assert await client.ready()
 
 
 async def test_nobody_listening_is_unreachable_at_the_address_as_it_is() -> None:

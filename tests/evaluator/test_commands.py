@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from evaluator import commands
 from evaluator.calibration.thresholds import store
 from evaluator.errors import EvaluatorError
 from evaluator.inference.fusion import FusedScorer, FusionWeights, load_weights
-from evaluator.inference.scorer import load_scorer
+from evaluator.inference.scorer import load_scorer, scores_of
 from evaluator.model.checkpoint import CENTRE_FILE, ENCODER_FOLDER, load_thresholds
 from evaluator.schema import CalibratedThresholds
 from evaluator.settings import EvaluatorSettings
@@ -20,13 +21,16 @@ from tests.evaluator.calibration.test_model_card import made_by_training
 from tests.evaluator.tiny import tiny_e5
 
 
-def test_score_prints_a_line_a_passage() -> None:
-    arguments = ["score", "How long is the river?", "The river is 212 km long.", "Bread is baked."]
-    result = CliRunner().invoke(commands.app, arguments)
+def test_score_prints_a_line_a_passage(monkeypatch: pytest.MonkeyPatch, exported: Path) -> None:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(exported))
+    question, passages = "How long is the river?", ["The river is 212 km long.", "Bread is baked."]
+    result = CliRunner().invoke(commands.app, ["score", question, *passages])
     assert result.exit_code == 0, result.output
     lines = [json.loads(line) for line in result.output.splitlines()]
-    assert lines[0]["score"] > lines[1]["score"]
-    assert lines[0]["passage"] == "The river is 212 km long."
+    scores = scores_of(load_scorer(EvaluatorSettings()))
+    expected = scores("relevance", [(question, passage) for passage in passages])
+    assert [line["score"] for line in lines] == pytest.approx(expected, abs=1e-4)
+    assert [line["passage"] for line in lines] == passages
 
 
 def test_calibrate_needs_one_source() -> None:
@@ -45,32 +49,26 @@ def feedback(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_calibrate_writes_thresholds_for_the_weights_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feedback: str, exported: Path
+def test_calibrate_needs_the_base_alone_and_the_weights_named(
+    tmp_path: Path, feedback: str, exported: Path
 ) -> None:
-    """Though others are configured."""
+    """Not bm25s, which mines the passages of training; and not the weights that are configured."""
     weights = shutil.copytree(exported, tmp_path / "weights")
     made_by_training(weights)
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path))
-    arguments = ["calibrate", "--questions", feedback, "--weights", str(weights)]
-    result = CliRunner().invoke(commands.app, arguments)
-    assert result.exit_code == 0, result.output
-    assert "needless searches" in result.output
-    found = load_thresholds(weights)
-    assert found.lower <= found.upper
-    assert found.figures["en_questions"] == 2
-    assert found.source == "questions"
-
-
-def test_calibrate_needs_the_base_installation_alone(feedback: str, exported: Path) -> None:
-    """Not bm25s, which mines the passages of training."""
-    weights = str(shutil.copytree(exported, Path(feedback).parent / "weights"))
-    made_by_training(Path(weights))
     without = "import sys; sys.modules['bm25s'] = None; from evaluator.commands import app; app()"
-    arguments = ["calibrate", "--questions", feedback, "--weights", weights]
-    command = [sys.executable, "-c", without, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    arguments = ["calibrate", "--questions", feedback, "--weights", str(weights)]
+    ended = subprocess.run(
+        [sys.executable, "-c", without, *arguments],
+        env=os.environ | {"SELFCRAG_EVALUATOR_WEIGHTS": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr
+    assert "needless searches" in ended.stdout
+    stored = load_thresholds(weights)
+    assert stored.lower <= stored.upper
+    assert (stored.figures["en_questions"], stored.source) == (2, "questions")
 
 
 def test_calibrate_heeds_the_encoder_in_the_folder(

@@ -18,11 +18,6 @@ def test_an_empty_variable_means_the_default(
     assert (settings.backend, settings.port, settings.threads) == ("onnx", 8001, 0)
 
 
-def test_a_variable_with_a_value_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_BATCH_TOKENS", "200")
-    assert EvaluatorSettings().batch_tokens == 200
-
-
 @pytest.mark.parametrize("spelt", ["fp16", "float16", "half"])
 def test_fp16_is_refused_in_one_line_that_says_why(
     monkeypatch: pytest.MonkeyPatch, spelt: str

@@ -1,4 +1,4 @@
-"""Rerankers and an embedder small enough for tests, never trained."""
+"""Rerankers, the CRAG authors' scorer and an embedder small enough for tests, never trained."""
 
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,23 @@ def tiny_mono_t5(folder: Path, verdicts: tuple[str, str] = ("▁false", "▁true
     )
     config.decoder_start_token_id = 0
     _spread(transformers.T5ForConditionalGeneration(config)).save_pretrained(folder)
+    return folder
+
+
+def authors_folder(folder: Path, labels: int = 1, shard_size: str = "1GB") -> Path:
+    """The CRAG authors' form: a T5 with a classification head."""
+    tokenizer = _unigram(["<pad>", "</s>", "<unk>"], [], "$A </s>", None)
+    own = {"additional_special_tokens": ["<extra_id_0>"]}
+    _save(folder, tokenizer, max_length=512, eos_token="</s>", pad_token="<pad>", **own)
+    config = transformers.T5Config(
+        vocab_size=80, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, num_labels=labels
+    )
+    config.decoder_start_token_id = 0
+    torch.manual_seed(0)
+    network = transformers.T5ForSequenceClassification(config)
+    for parameter in network.classification_head.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)  # scores far enough apart to be told
+    network.save_pretrained(folder, max_shard_size=shard_size)
     return folder
 
 
@@ -92,10 +109,12 @@ def tiny_embedder(folder: Path) -> Path:
     return folder
 
 
-def _save(folder: Path, tokenizer: Tokenizer, **special: str) -> None:
+def _save(
+    folder: Path, tokenizer: Tokenizer, max_length: int = 128, **special: str | list[str]
+) -> None:
     fast: Any = transformers.PreTrainedTokenizerFast
     fast(
-        tokenizer_object=tokenizer, unk_token="<unk>", model_max_length=128, **special
+        tokenizer_object=tokenizer, unk_token="<unk>", model_max_length=max_length, **special
     ).save_pretrained(folder)
 
 

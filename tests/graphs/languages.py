@@ -1,11 +1,12 @@
 """The same little world in both languages: a question, what a document and the web say of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from graphs.types import Language, WebPage
+from graphs.types import Language, Message, WebPage
 from prompts import prompt
 from tests.fakes import (
     FakeChat,
@@ -16,6 +17,7 @@ from tests.fakes import (
     passage,
     services,
 )
+from tests.graphs.traced import Trace, traced
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Parts:
         critic: FakeCritic | None = None,
         offline: bool = False,
     ) -> None:
+        self.world = world
         page = WebPage(world.url, "Mills", 0.8, (world.noise, world.web))
         self.retriever = FakeRetriever([passage(text, i) for i, text in enumerate(texts)])
         self.evaluator = evaluator or FakeEvaluator()
@@ -61,6 +64,12 @@ class Parts:
         self.services = services(
             self.retriever, self.evaluator, None if offline else self.web, chat, critic
         )
+
+    async def ask(
+        self, workflow: str = "crag", history: Sequence[Message] = (), **options: Any
+    ) -> Trace:
+        """A run of the world's question."""
+        return await traced(self.services, self.world.question, workflow, history, **options)
 
 
 EN = World(

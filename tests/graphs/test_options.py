@@ -6,8 +6,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from graphs.options import PRESETS, Ablation, Context, Expansion, Preset, Scope, Search
-from graphs.types import Bars, Thresholds
+from graphs.options import PRESETS, Ablation, Context, Preset, Scope, Search
 from tests.fakes import FakeChat, FakeCritic
 from tests.graphs.languages import EN, World, every_workflow
 from tests.graphs.traced import traced
@@ -50,18 +49,6 @@ def test_every_field_says_what_it_means_and_names_its_group() -> None:
     assert properties["upper"]["title"] == "grading: upper"
     assert properties["ablation"]["group"] == "ablation"
     assert {option["group"] for option in properties.values()} >= {"retrieval", "limits", "web"}
-
-
-def test_left_out_bounds_are_those_of_evaluator_and_critic() -> None:
-    calibrated = Thresholds(upper=0.4, lower=-0.3, strip_floor=-0.2)
-    own = Bars(support=0.6, utility=2.5, retrieval=0.1)
-
-    assert Context().thresholds(calibrated) == calibrated
-    assert Context(upper=0.0).thresholds(calibrated) == Thresholds(0.0, -0.3, -0.2)
-    assert Context().bars(own) == own
-    assert Context(min_support=0.0).bars(own) == replace(own, support=0.0)
-    assert Context(min_utility=1.0).bars(own) == replace(own, utility=1.0)
-    assert Context(retrieval_threshold=0.0).bars(own) == replace(own, retrieval=0.0)
 
 
 def test_a_run_searches_as_its_options_say() -> None:
@@ -107,7 +94,7 @@ def test_the_services_preset_fills_a_run_without_one() -> None:
 async def test_the_best_preset_answers_without_any_part_it_might_want(
     workflow: str, world: World
 ) -> None:
-    trace = await traced(world.parts(world.full).services, world.question, workflow, preset="best")
+    trace = await world.parts(world.full).ask(workflow, preset="best")
 
     assert world.full.rstrip("。.") in trace.answer
     assert trace.output["degraded"] == []
@@ -125,7 +112,3 @@ async def test_best_takes_the_path_it_names() -> None:
     assert trace.inner["retrieve"] == ["expand", "search", "rerank"]
     assert trace.output["queries"] == [EN.question, f"{EN.question}\nIt opened in 1852."]
     assert trace.output["degraded"] == []
-
-
-def test_every_expansion_may_be_asked_for_together() -> None:
-    assert Context(expand=list(get_args(Expansion))).expand == ["rewrite", "decompose", "hyde"]

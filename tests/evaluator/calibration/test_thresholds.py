@@ -1,6 +1,5 @@
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +10,12 @@ from evaluator.calibration.thresholds import (
     action_figures,
     calibrate,
     report,
-    store,
     sweep,
     trade_offs,
 )
 from evaluator.data.calibration_questions import LabelledQuestion, build_questions
 from evaluator.data.records import Record
 from evaluator.errors import DataError
-from evaluator.model.checkpoint import load_thresholds, weights_digest
 
 
 def questions(count: int, spread: float = 0.3) -> list[LabelledQuestion]:
@@ -195,13 +192,6 @@ def test_equal_seeds_give_equal_thresholds() -> None:
 def test_costs_below_nothing_are_refused() -> None:
     with pytest.raises(DataError, match="above 0"):
         Aims(ambiguous=0)
-
-
-def test_stored_thresholds_belong_to_the_weights(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    found = calibrate(questions(40), spelt)
-    store(found.thresholds, tmp_path)
-    assert load_thresholds(tmp_path).evaluator == weights_digest(tmp_path)
 
 
 def test_the_report_tells_every_trade_off_and_what_is_doubtful() -> None:

@@ -1,4 +1,3 @@
-import gzip
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -7,6 +6,7 @@ import pytest
 
 from evaluator.data.calibration_questions import LabelledQuestion, read_questions
 from evaluator.errors import DataError
+from tests.evaluator.data.test_file_formats import wrote
 
 ASKED = {"question": "How?", "passages": ["so", "thus"], "labels": [True, False]}
 NONE = {"question": "Why?", "passages": ["so"], "labels": [False]}
@@ -14,26 +14,17 @@ JUDGED = {"question": "How?", "passage": "so", "label": True}
 JUDGED_NOT = {"question": "怎样？", "passage": "不", "label": False}
 
 
-def written(path: Path, *rows: object) -> Path:
-    texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    return path
-
-
 def test_questions_are_read_back(tmp_path: Path) -> None:
     made = [
         LabelledQuestion("How?", ["so", "thus"], [True, False], ["so"], ["thus"]),
         LabelledQuestion("怎样？", ["不"], [False]),
     ]
-    written(tmp_path / "questions.jsonl", *map(asdict, made))
-    assert read_questions(tmp_path / "questions.jsonl") == made
-    packed = tmp_path / "questions.jsonl.gz"
-    packed.write_bytes(gzip.compress((tmp_path / "questions.jsonl").read_bytes()))
-    assert read_questions(packed) == made
+    for name in ("questions.jsonl", "questions.jsonl.gz"):
+        assert read_questions(wrote(tmp_path / name, *map(asdict, made))) == made
 
 
 def test_feedback_is_gathered_by_question(tmp_path: Path) -> None:
-    path = written(
+    path = wrote(
         tmp_path / "feedback.jsonl",
         JUDGED,
         JUDGED_NOT,
@@ -49,7 +40,7 @@ def test_feedback_is_gathered_by_question(tmp_path: Path) -> None:
 
 
 def test_a_title_stands_before_its_passage_as_the_service_grades_it(tmp_path: Path) -> None:
-    path = written(
+    path = wrote(
         tmp_path / "feedback.jsonl",
         {**JUDGED, "title": "Bread"},
         {**JUDGED, "passage": "thus", "title": ""},
@@ -59,7 +50,7 @@ def test_a_title_stands_before_its_passage_as_the_service_grades_it(tmp_path: Pa
         ["Bread // so", "thus"],
         ["面包 // 不"],
     ]
-    path = written(tmp_path / "faulty.jsonl", {**JUDGED, "title": 3}, JUDGED_NOT)
+    path = wrote(tmp_path / "faulty.jsonl", {**JUDGED, "title": 3}, JUDGED_NOT)
     with pytest.raises(DataError, match=":1: title must be a text"):
         read_questions(path)
 
@@ -82,18 +73,18 @@ def test_a_title_stands_before_its_passage_as_the_service_grades_it(tmp_path: Pa
         ({**ASKED, "strips": "so"}, ":2: strips must be a list"),
         ({**ASKED, "question": " "}, ":2: question must"),
         (JUDGED, ":2: a row .* among rows"),
-        ({**ASKED, "question": "河\ud83d"}, ":2: question holds half of a surrogate pair"),
-        ({**ASKED, "strips": ["so \ud83d"]}, ":2: each of strips holds half of a surrogate"),
+        (json.dumps({**ASKED, "question": "河\ud83d"}), ":2: question holds half of a surrogate"),
+        (json.dumps({**ASKED, "strips": ["so \ud83d"]}), ":2: each of strips holds half of a"),
     ],
 )
 def test_faults_name_file_and_line(tmp_path: Path, row: object, words: str) -> None:
-    path = written(tmp_path / "questions.jsonl", NONE, row)
+    path = wrote(tmp_path / "questions.jsonl", NONE, row)
     with pytest.raises(DataError, match=f"questions.jsonl{words}"):
         read_questions(path)
 
 
 def test_opposite_labels_of_one_pair_name_both_lines(tmp_path: Path) -> None:
-    path = written(tmp_path / "feedback.jsonl", JUDGED, JUDGED_NOT, {**JUDGED, "label": False})
+    path = wrote(tmp_path / "feedback.jsonl", JUDGED, JUDGED_NOT, {**JUDGED, "label": False})
     with pytest.raises(DataError, match=r":3 labels the pair of .*:1 the other way"):
         read_questions(path)
 
@@ -110,7 +101,7 @@ def test_one_kind_of_question_is_refused(
     tmp_path: Path, rows: tuple[object, ...], words: str
 ) -> None:
     with pytest.raises(DataError, match=words):
-        read_questions(written(tmp_path / "questions.jsonl", *rows))
+        read_questions(wrote(tmp_path / "questions.jsonl", *rows))
 
 
 def test_broken_bytes_name_the_line(tmp_path: Path) -> None:

@@ -253,6 +253,11 @@ SQUAD = {"question": LONG, "answers": ["212 km"], "answerable": True, "passage":
         ("x.jsonl", [{"question": LONG, "answerable": True}], ":1 lacks passage"),
         ("x.jsonl", [{"question": LONG, "context_relevant": True}], ":1 lacks passage or document"),
         ("x.jsonl", [{**SQUAD, "answers": "212 km"}], ":1: answers must be a list"),
+        ("x.jsonl", [SQUAD, "{broken"], ":2 is not JSON"),
+        ("x.jsonl", [SQUAD, "[1]"], ":2 holds no object"),
+        ("x.jsonl", [SQUAD, {**SQUAD, "answerable": "yes"}], ":2: answerable must be true or"),
+        ("x.jsonl", [SQUAD, {**SQUAD, "answers": []}], ":2: answerable, but without"),
+        ("x.jsonl", [SQUAD, {**SQUAD, "passage": " "}], ":2: passage must be"),
         ("x.jsonl", [SQUAD, {**SQUAD, "answerable": False}], r":2 labels .*x\.jsonl:1 labels"),
         (
             "x.jsonl",
@@ -283,9 +288,9 @@ def test_text_that_is_no_utf8_names_its_line(tmp_path: Path, name: str) -> None:
         read_folder(tmp_path)
 
 
-def test_a_gzip_cut_short_is_refused(tmp_path: Path) -> None:
+def test_a_gzip_cut_short_or_none_is_refused(tmp_path: Path) -> None:
     whole = gzip.compress(json.dumps(pair(1)).encode() * 50)
-    for content in (whole[:-9], whole[:12] + b"\xff\xff" + whole[14:]):
+    for content in (whole[:-9], whole[:12] + b"\xff\xff" + whole[14:], b"plain"):
         (tmp_path / "x.jsonl.gz").write_bytes(content)
         with pytest.raises(DataError, match="cannot be read"):
             read_folder(tmp_path)

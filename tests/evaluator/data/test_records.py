@@ -20,6 +20,7 @@ from evaluator.data.records import (
 from evaluator.data.text import contains_answer
 from evaluator.errors import DataError
 from evaluator.training.relevance_pairs import pairs_of
+from tests.evaluator.data.test_file_formats import wrote
 
 SQUAD = {
     "id": "1", "question": "How long is the river?", "answers": ["212 km"], "answerable": True,
@@ -27,24 +28,15 @@ SQUAD = {
 }  # fmt: skip
 
 
-def write(path: Path, *rows: object) -> None:
-    lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
-    text = "\n".join(lines) + "\n" if lines else ""
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode()))
-    else:
-        path.write_text(text, encoding="utf-8")
-
-
 def test_kinds_are_known_by_their_fields(tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl.gz", SQUAD)
+    wrote(tmp_path / "a.jsonl.gz", SQUAD)
     labels = {"question": "Is it so?", "passage": "It is so.", "context_relevant": False}
-    write(tmp_path / "b.jsonl", {**labels, "answer_faithful": None})
-    write(
+    wrote(tmp_path / "b.jsonl", {**labels, "answer_faithful": None})
+    wrote(
         tmp_path / "c.jsonl", {"question": "Why?", "snippets": [{"text": "So."}, {"text": "Yes."}]}
     )
-    write(tmp_path / "d.jsonl", {"title": "Mill", "passage": "磨坊建于一八零四年。"})
-    write(tmp_path / "e.jsonl", {"question": "No passage?", "answers": ["x"]})
+    wrote(tmp_path / "d.jsonl", {"title": "Mill", "passage": "磨坊建于一八零四年。"})
+    wrote(tmp_path / "e.jsonl", {"question": "No passage?", "answers": ["x"]})
     records = read_folder(tmp_path)
     assert [(r.source, r.relevant, r.language) for r in records] == [
         ("a", True, "en"), ("b", False, "en"), ("c", True, "en"), ("c", True, "en"),
@@ -52,36 +44,11 @@ def test_kinds_are_known_by_their_fields(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ("{broken", r"x\.jsonl:2 is not JSON"),
-        ({**SQUAD, "answerable": "yes"}, r"x\.jsonl:2: answerable must be true or false"),
-        ({**SQUAD, "answers": []}, r"x\.jsonl:2: answerable, but without"),
-        ({**SQUAD, "passage": " "}, r"x\.jsonl:2: passage must be"),
-        ("[1]", r"x\.jsonl:2 holds no object"),
-    ],
-)
-def test_faults_name_file_and_line(tmp_path: Path, row: object, words: str) -> None:
-    write(tmp_path / "x.jsonl", SQUAD, row)
-    with pytest.raises(DataError, match=words):
-        read_folder(tmp_path)
-
-
-def test_empty_files_and_folders_are_refused(tmp_path: Path) -> None:
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No labelled questions"):
-        read_folder(tmp_path)
-    write(tmp_path / "x.jsonl")
-    with pytest.raises(DataError, match="is empty"):
         read_folder(tmp_path)
     with pytest.raises(DataError, match="not a folder"):
         read_folder(tmp_path / "nowhere")
-
-
-def test_a_file_that_is_no_gzip_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl.gz").write_bytes(b"plain")
-    with pytest.raises(DataError, match="cannot be read"):
-        read_folder(tmp_path)
 
 
 def records(count: int) -> list[Record]:
@@ -129,14 +96,14 @@ def test_pairs_depend_on_the_seed_alone() -> None:
 
 
 def test_endings_count_in_any_case(tmp_path: Path) -> None:
-    write(tmp_path / "A.JSONL", SQUAD)
+    wrote(tmp_path / "A.JSONL", SQUAD)
     (tmp_path / "B.Json.GZ").write_bytes(gzip.compress(json.dumps([SQUAD]).encode()))
     (tmp_path / "河.TSV").write_text(
         "河多长？ [SEP] 河长九公里。\t1\n河多长？ [SEP] 面包是烤的。\t-1"
     )
     # Benchmarks stay out.
-    write(tmp_path / "BENCH_x.jsonl", "broken")
-    write(tmp_path / "zh_cmrc2018_dev.jsonl.gz", "broken")
+    wrote(tmp_path / "BENCH_x.jsonl", "broken")
+    wrote(tmp_path / "zh_cmrc2018_dev.jsonl.gz", "broken")
     assert {record.source for record in read_folder(tmp_path)} == {"A", "B", "河"}
 
 

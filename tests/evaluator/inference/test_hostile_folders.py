@@ -17,11 +17,15 @@ from evaluator.model.checkpoint import check_folder
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.crag_recipe import RecipeOptions, train_recipe
 from evaluator.training.onnx_export import export
-from tests.evaluator.inference.test_torch_scorer import authors_folder
 from tests.evaluator.tiny import tiny_folder
 from tests.evaluator.tiny_language_model import tiny_language_model
 from tests.evaluator.tiny_pretrained import rivers, tiny_t5
-from tests.evaluator.tiny_rerankers import tiny_cross_encoder, tiny_embedder, tiny_mono_t5
+from tests.evaluator.tiny_rerankers import (
+    authors_folder,
+    tiny_cross_encoder,
+    tiny_embedder,
+    tiny_mono_t5,
+)
 
 TENSORS = "model.safetensors"
 

@@ -109,34 +109,31 @@ def test_an_export_of_another_version_is_refused(exported: Path, tmp_path: Path)
         loaded(folder, "onnx")
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    with pytest.raises(WeightsError, match=name):
-        loaded(folder)
-
-
-def test_a_missing_export_names_the_command(folder: Path) -> None:
-    with pytest.raises(WeightsError, match="export"):
-        loaded(folder, "onnx")
+@pytest.mark.parametrize(
+    ("name", "content", "backend", "words"),
+    [
+        ("config.json", None, "torch", r"config\.json"),
+        ("model.safetensors", None, "torch", r"model\.safetensors"),
+        ("model.safetensors", b"no tensors", "torch", "safetensors"),
+        ("tokenizer.json", None, "torch", r"tokenizer\.json"),
+        ("model.onnx", None, "onnx", "export"),
+        ("model.onnx", b"no graph", "onnx", r"model\.onnx cannot be loaded"),
+    ],
+)
+def test_what_is_missing_or_broken_is_named(
+    folder: Path, name: str, content: bytes | None, backend: str, words: str
+) -> None:
+    (folder / name).unlink(missing_ok=True)
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(WeightsError, match=words):
+        loaded(folder, backend)
 
 
 def test_wrong_shapes_are_refused_by_name(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, "d_ff": 26}), encoding="utf-8")
     with pytest.raises(WeightsError, match=r"t5\..* \(.*24.*\) .* \(.*26.*\)"):
-        loaded(folder)
-
-
-def test_an_export_that_is_none_is_refused(folder: Path) -> None:
-    (folder / "model.onnx").write_bytes(b"no graph")
-    with pytest.raises(WeightsError, match=r"model\.onnx cannot be loaded"):
-        loaded(folder, "onnx")
-
-
-def test_broken_tensors_are_refused(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"no tensors")
-    with pytest.raises(WeightsError, match="safetensors"):
         loaded(folder)
 
 

@@ -1,14 +1,11 @@
 """The CRAG authors' form: T5ForSequenceClassification with one label, and its raw logit."""
 
 import json
-import string
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
-from tokenizers.models import Unigram
 
 from evaluator.calibration.thresholds import store
 from evaluator.errors import WeightsError
@@ -18,6 +15,7 @@ from evaluator.model.checkpoint import load_thresholds
 from evaluator.schema import CalibratedThresholds, Row, RowScore
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.onnx_export import export
+from tests.evaluator.tiny_rerankers import authors_folder
 
 PAIRS = [
     ("how long is the river?", "the river is long"),
@@ -26,36 +24,6 @@ PAIRS = [
     ("how long is the river?", "mill // " + "it is old. " * 70),
 ]
 SHARDED = "2KB"
-
-
-def save_tokenizer(folder: Path) -> None:
-    """T5's kind of tokenizer: Unigram over folded text, an end token appended."""
-    letters = string.ascii_letters + string.digits + "<>/[]?.,_"
-    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0)]
-    tokenizer = Tokenizer(Unigram([*pieces, *((letter, -3.0) for letter in letters)], unk_id=2))
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A </s>", special_tokens=[("</s>", 1)]
-    )
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>",
-        additional_special_tokens=["<extra_id_0>"],
-    ).save_pretrained(folder)  # fmt: skip
-
-
-def authors_folder(folder: Path, labels: int = 1, shard_size: str = "1GB") -> Path:
-    torch.manual_seed(0)
-    config = transformers.T5Config(
-        vocab_size=90, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, num_labels=labels
-    )
-    config.decoder_start_token_id = 0
-    model = transformers.T5ForSequenceClassification(config)
-    for parameter in model.classification_head.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)  # scores far enough apart to be told
-    model.save_pretrained(folder, max_shard_size=shard_size)
-    save_tokenizer(folder)
-    return folder
 
 
 @pytest.fixture
@@ -142,12 +110,6 @@ def test_wrong_shapes_are_refused_with_both(authors: Path) -> None:
 def test_more_than_one_label_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="2 labels where one is needed"):
         loaded(authors_folder(tmp_path, labels=2))
-
-
-def test_pickled_bytes_named_safetensors_are_refused(authors: Path) -> None:
-    (authors / "model.safetensors").write_bytes(b"\x80\x04]\x94.")
-    with pytest.raises(WeightsError, match="cannot be loaded"):
-        loaded(authors)
 
 
 @pytest.mark.parametrize("shard_size", ["1GB", SHARDED])

@@ -27,10 +27,6 @@ PAIRS = [
     ["這條河有多長？", "麵包由麵粉、水和鹽烤成。"],
     ["who opened the bridge", "The bridge. " * 60],
     ["a", "b"],
-    ["Which colour is the door?", "The door, painted in 1931, is green."],
-    ["Which colour is the door?", "门是绿色的。"],
-    ["What?", "x" * 5000],
-    ["How old is the mill?", "Mill // The mill was built in 1804. It has three floors."],
 ]
 
 
@@ -58,7 +54,7 @@ async def test_answer_carries_every_field(http: httpx.AsyncClient) -> None:
     assert body["errors"] == []
 
 
-async def test_ten_in_one_batch_equal_ten_alone(http: httpx.AsyncClient) -> None:
+async def test_a_batch_scores_as_its_pairs_do_alone(http: httpx.AsyncClient) -> None:
     together = await scores(http, PAIRS)
     alone = [(await scores(http, [pair]))[0] for pair in PAIRS]
     assert together == pytest.approx(alone, abs=1e-5)
@@ -72,10 +68,6 @@ async def test_a_bad_row_fails_alone(http: httpx.AsyncClient) -> None:
     assert body["probabilities"][2] is None
     assert [error["index"] for error in body["errors"]] == [1, 2]
     assert body["errors"][0]["reason"]
-
-
-async def test_no_pairs_no_scores(http: httpx.AsyncClient) -> None:
-    assert await scores(http, []) == []
 
 
 async def test_the_shipped_weights_know_all_four_tasks(http: httpx.AsyncClient) -> None:
@@ -175,7 +167,7 @@ async def test_overload_is_429_and_passes() -> None:
     body = {"task": "relevance", "pairs": [["a", "b"]] * 4}
     async with asking(app) as http:
         first = asyncio.create_task(http.post("/score", json=body))
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(gate.reached.wait, 5)
         assert "queued_pairs 4.0" in (await http.get("/metrics")).text
         refused = await http.post("/score", json=body)
         assert refused.status_code == 429
@@ -183,25 +175,6 @@ async def test_overload_is_429_and_passes() -> None:
         gate.open.set()
         assert (await first).status_code == 200
         assert (await http.post("/score", json=body)).status_code == 200
-
-
-async def test_rows_of_a_client_that_left_are_skipped() -> None:
-    gate = Gate()
-    app = create_app(EvaluatorSettings(batch_tokens=8), gate)
-    async with asking(app) as http:
-        blocking = asyncio.create_task(
-            http.post("/score", json={"task": "relevance", "pairs": [["a", "12345678"]]})
-        )
-        assert await asyncio.to_thread(gate.reached.wait, 5)
-        leaving = asyncio.create_task(
-            http.post("/score", json={"task": "relevance", "pairs": [["a", "1234567"]] * 5})
-        )
-        await asyncio.sleep(0.1)
-        leaving.cancel()
-        gate.open.set()
-        await blocking
-        await http.post("/score", json={"task": "relevance", "pairs": [["a", "123456"]]})
-    assert gate.seen == [1, 1, 1]  # warm-up, the first and the last
 
 
 async def test_a_connection_that_is_closed_takes_its_rows_along() -> None:
@@ -213,7 +186,7 @@ async def test_a_connection_that_is_closed_takes_its_rows_along() -> None:
         ask = partial(http.post, "/score")
         one = {"task": "relevance", "pairs": [["a", "12345678"]]}
         blocking = asyncio.create_task(ask(json=one))
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(gate.reached.wait, 5)
         with pytest.raises(httpx.ReadTimeout):
             await ask(json=one | {"pairs": [["a", "1234567"]] * 5}, timeout=0.2)
         await asyncio.sleep(0.1)
@@ -239,24 +212,10 @@ async def test_stopping_tells_those_who_still_wait() -> None:
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
-        ({"task": "taste", "pairs": []}, "#/task"),
-        ({"task": "relevance", "pairs": [["only one"]]}, "#/pairs/0/1"),
-        ({"task": "relevance", "pairs": [["a", 3]]}, "#/pairs/0/1"),
-        ({"task": "relevance"}, "#/pairs"),
-        ({"task": "relevance", "pairs": [], "more": 1}, "#/more"),
-    ],
-)
-async def test_a_malformed_request_names_its_fault(
-    http: httpx.AsyncClient, body: dict[str, object], pointer: str
-) -> None:
-    response = await http.post("/score", json=body)
-    assert response.status_code == 422
-    assert response.json()["errors"][0]["pointer"] == pointer
-
-
-@pytest.mark.parametrize(
-    ("body", "pointer"),
-    [
+        (b'{"task": "taste", "pairs": []}', "#/task"),
+        (b'{"task": "relevance", "pairs": [["only one"]]}', "#/pairs/0/1"),
+        (b'{"task": "relevance", "pairs": [["a", 3]]}', "#/pairs/0/1"),
+        (b'{"task": "relevance"}', "#/pairs"),
         (b"{", "#"),
         (b"", "#"),
         (b"[]", "#"),
@@ -264,7 +223,7 @@ async def test_a_malformed_request_names_its_fault(
         (b'{"\\ud800": 1}', "#"),
     ],
 )
-async def test_a_pointer_is_one_json_pointers_know(
+async def test_a_malformed_request_names_its_fault_by_pointer(
     http: httpx.AsyncClient, body: bytes, pointer: str
 ) -> None:
     response = await http.post("/score", content=body, headers=JSON)
@@ -294,4 +253,5 @@ async def test_a_body_over_the_limit_is_413_before_it_is_parsed(
         assert "20,000 bytes" in refused.json()["detail"]
         assert sent <= 24_000
         fits = b'{"task": "relevance", "pairs": []}'.ljust(20_000)
-        assert (await http.post("/score", content=fits, headers=JSON)).status_code == 200
+        scored = await http.post("/score", content=fits, headers=JSON)
+        assert (scored.status_code, scored.json()["scores"]) == (200, [])

@@ -103,12 +103,12 @@ async def test_a_small_request_overtakes_large_ones() -> None:
 async def test_a_stream_of_small_requests_does_not_starve_a_large_one() -> None:
     scorer = Recorder()
     async with running(scorer) as batcher:
-        large = asyncio.create_task(batcher.score("relevance", pairs(*[50] * 20)))
+        large = asyncio.create_task(batcher.score("relevance", pairs(*[50] * 10)))
         await until_busy(scorer)
         small = [asyncio.create_task(batcher.score("relevance", pairs(10))) for _ in range(60)]
         smaller = [asyncio.create_task(batcher.score("support", pairs(10))) for _ in range(60)]
         await asyncio.sleep(0.1)
-        assert await batches_until(large, scorer) <= 21, "every second batch is the oldest's"
+        assert await batches_until(large, scorer) <= 11, "every second batch is the oldest's"
         scorer.let_on()
         await asyncio.gather(*small, *smaller)
 

@@ -13,7 +13,7 @@ from evaluator.errors import WeightsError
 from evaluator.inference.scorer import load_scorer
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.convert import convert
-from tests.evaluator.inference.test_torch_scorer import authors_folder
+from tests.evaluator.tiny_rerankers import authors_folder
 
 
 def test_a_checkpoint_of_the_authors_form_is_served_after_its_conversion(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from graphs.critics.evaluator import EvaluatorCritic
 from graphs.nodes.cite import UNCITED
 from graphs.reflection.verdict import verdict_of
 from graphs.text.citations import with_marker
-from graphs.types import Draft, Passage, Scores, Strip, Task
+from graphs.types import Draft, Scores, Strip, Task
 from tests import fakes
 from tests.graphs.traced import Trace, traced
 
@@ -44,18 +44,24 @@ def _share(said: str, held: str) -> float | None:
 
 
 async def asked(
-    says: str, knowledge: Sequence[str] = KNOWLEDGE, workflow: str = "self_crag", **options: object
+    says: str,
+    knowledge: Sequence[str] = KNOWLEDGE,
+    workflow: str = "self_crag",
+    evaluator: fakes.FakeEvaluator | None = None,
+    max_critic: int = 0,
+    **options: object,
 ) -> Trace:
-    """One draft from all of the knowledge, which the evaluator judges."""
+    """One draft from all of the knowledge, quoted where none is said; the evaluator judges it."""
     if workflow == "self_rag":  # a draft a passage: one that holds the strips
         passages = [fakes.passage(" ".join(knowledge))]
     else:
         passages = [fakes.passage(text, n) for n, text in enumerate(knowledge)]
     question = ZH_QUESTION if knowledge == ZH_KNOWLEDGE else QUESTION
-    services = fakes.services(
-        fakes.FakeRetriever(passages), SentenceEvaluator(), chat=fakes.ScriptedChat(answers=[says])
-    )
-    return await traced(services, question, workflow, retrieval="always", max_critic=0, **options)
+    chat = fakes.ScriptedChat(answers=[says]) if says else None
+    retriever, judge = fakes.FakeRetriever(passages), evaluator or SentenceEvaluator()
+    services = fakes.services(retriever, judge, chat=chat)
+    options = {"retrieval": "always", "max_critic": max_critic, **options}
+    return await traced(services, question, workflow, **options)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +223,7 @@ async def test_code_is_left_alone() -> None:
 
 @workflows
 async def test_quotations_stay_as_they_are(workflow: str) -> None:
-    passages: list[Passage] = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
-    services = fakes.services(fakes.FakeRetriever(passages), SentenceEvaluator())
-    trace = await traced(services, QUESTION, workflow, retrieval="always")
+    trace = await asked("", workflow=workflow, max_critic=3)
 
     assert trace.answer == trace.output["candidates"][0].answer
     assert trace.output["generator"] == "extractive"
@@ -234,11 +238,7 @@ async def test_a_choice_is_cited_beside_its_text() -> None:
 
 async def test_a_revision_that_says_the_same_again_is_unchanged() -> None:
     """What the critic rejected gives way to a quotation, which has no idle sentence."""
-    says = "The service does listen on the port. I hope this helps."
-    passages = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
-    chat = fakes.ScriptedChat(answers=[says])
-    services = fakes.services(fakes.FakeRetriever(passages), SentenceEvaluator(), chat=chat)
-    trace = await traced(services, QUESTION, "self_crag", retrieval="always")
+    trace = await asked("The service does listen on the port. I hope this helps.", max_critic=3)
 
     assert trace.output["stopped_by"] == "unchanged"
     assert trace.answer == " ".join(
@@ -247,11 +247,8 @@ async def test_a_revision_that_says_the_same_again_is_unchanged() -> None:
 
 
 async def test_the_evaluator_is_asked_once_a_round() -> None:
-    passages = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
     evaluator = SentenceEvaluator()
-    chat = fakes.ScriptedChat(answers=["It does listen on the port [2]. It is 9000."])
-    services = fakes.services(fakes.FakeRetriever(passages), evaluator, chat=chat)
-    await traced(services, QUESTION, "self_crag", retrieval="always", max_critic=0)
+    await asked("It does listen on the port [2]. It is 9000.", evaluator=evaluator)
 
     (pairs,) = [
         pairs
@@ -304,10 +301,8 @@ async def test_a_choice_bears_no_marker(workflow: str) -> None:
 
 async def test_an_evaluator_that_fails_leaves_the_answer_uncited() -> None:
     says = "The service does listen on 8000."
-    passages = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
-    gone, chat = fakes.FakeEvaluator(fails_from_call=1), fakes.ScriptedChat(answers=[says])
-    services = fakes.services(fakes.FakeRetriever(passages), gone, chat=chat)
-    trace = await traced(services, QUESTION, "rag")
+    gone = fakes.FakeEvaluator(fails_from_call=1)
+    trace = await asked(says, workflow="rag", evaluator=gone)
 
     assert trace.answer == says
     assert [it.reason for it in trace.output["degraded"]] == [UNCITED.format("the worker is gone")]

@@ -214,9 +214,7 @@ async def test_the_best_sentences_are_shown_and_whole_strips_cited(
     text = glue(world).join([world.off, world.full, world.noise, world.off])
     chat = FakeChat(chunks=["x [1]"])
     parts = world.parts(text, chat=chat)
-    trace = await traced(
-        parts.services,
-        world.question,
+    trace = await parts.ask(
         workflow,
         **NEVER,
         strip_mode="passage",
@@ -238,7 +236,7 @@ async def test_the_best_sentences_are_shown_and_whole_strips_cited(
 async def test_all_sentences_are_graded_in_one_request() -> None:
     text = f"{EN.off} {EN.full}"
     parts = EN.parts(text, f"{EN.noise} {EN.half}", chat=FakeChat(chunks=["x [1]"]))
-    await traced(parts.services, EN.question, "rag", compress="extractive")
+    await parts.ask("rag", compress="extractive")
 
     (pairs,) = parts.evaluator.calls
     assert [passage for _, passage in pairs] == [
@@ -250,10 +248,8 @@ async def test_all_sentences_are_graded_in_one_request() -> None:
 
 
 async def test_one_sentence_stays_as_it_is() -> None:
-    plain = await traced(ZH.parts(ZH.full, offline=True).services, ZH.question)
-    short = await traced(
-        ZH.parts(ZH.full, offline=True).services, ZH.question, compress="extractive"
-    )
+    plain = await ZH.parts(ZH.full, offline=True).ask()
+    short = await ZH.parts(ZH.full, offline=True).ask(compress="extractive")
 
     assert (short.answer, short.output["citations"]) == (plain.answer, plain.output["citations"])
 
@@ -262,7 +258,7 @@ async def test_one_sentence_stays_as_it_is() -> None:
 async def test_an_extracted_answer_quotes_only_what_was_left(world: World) -> None:
     text = glue(world).join([world.full, world.half])
     parts = world.parts(text, offline=True)
-    trace = await traced(parts.services, world.question, compress="extractive", compress_ratio=0.5)
+    trace = await parts.ask(compress="extractive", compress_ratio=0.5)
 
     assert without_markers(trace.answer) == world.full
     (citation,) = trace.output["citations"]
@@ -274,7 +270,7 @@ async def test_an_extracted_answer_quotes_only_what_was_left(world: World) -> No
 async def test_without_the_evaluator_the_knowledge_stays_whole() -> None:
     chat = FakeChat(chunks=["x [1]"])
     parts = EN.parts(f"{EN.off} {EN.full}", chat=chat, evaluator=FakeEvaluator(fails_from_call=1))
-    trace = await traced(parts.services, EN.question, "rag", compress="extractive")
+    trace = await parts.ask("rag", compress="extractive")
 
     assert trace.failed == ["evaluator"]
     assert EN.off in chat.prompt()
@@ -286,7 +282,7 @@ async def test_sentences_that_cannot_be_graded_are_told(known: float | None, tol
     evaluator = FakeEvaluator(known={EN.off: None, EN.full: known})
     chat = FakeChat(chunks=["x [1]"])
     parts = EN.parts(f"{EN.off} {EN.full}", chat=chat, evaluator=evaluator)
-    trace = await traced(parts.services, EN.question, "rag", compress="extractive")
+    trace = await parts.ask("rag", compress="extractive")
 
     assert [entry.reason[: len(told)] for entry in trace.output["degraded"]] == [told]
     assert EN.full in chat.prompt()
@@ -296,14 +292,7 @@ async def test_sentences_that_cannot_be_graded_are_told(known: float | None, tol
 async def test_a_document_is_summarised_for_the_question(world: World, workflow: str) -> None:
     chat = FakeChat(chunks=["x [1]"], keywords="1852")
     parts = world.parts(world.full * 3, chat=chat)
-    trace = await traced(
-        parts.services,
-        world.question,
-        workflow,
-        **NEVER,
-        compress="abstractive",
-        max_critic=0,
-    )
+    trace = await parts.ask(workflow, **NEVER, compress="abstractive", max_critic=0)
 
     asked = [chat.prompt(n) for n in range(len(chat.asked))]
     summarised = [text for text in asked if world.full in text]
@@ -320,7 +309,7 @@ async def test_where_no_summary_says_anything_there_is_no_evidence(
 ) -> None:
     chat = FakeChat(chunks=["x [1]"], keywords="无" if world.language == "zh" else "NONE")
     parts = world.parts(world.full, chat=chat)
-    trace = await traced(parts.services, world.question, workflow, **NEVER, compress="abstractive")
+    trace = await parts.ask(workflow, **NEVER, compress="abstractive")
 
     assert (trace.output["stopped_by"], trace.answer) == ("no_evidence", world.unknown)
     assert trace.output["citations"] == []
@@ -330,9 +319,7 @@ async def test_documents_are_summarised_side_by_side_and_once() -> None:
     page = WebPage(EN.url, "Mills", 0.8, (EN.web, f"{EN.web} It was cold."))
     chat = FakeChat(chunks=["x [2]"], keywords="short")
     parts = EN.parts(f"{EN.full} Cold.", chat=chat, web=FakeWebSearch([page]))
-    trace = await traced(
-        parts.services,
-        EN.question,
+    trace = await parts.ask(
         "self_crag",
         ablation=Ablation(only_action="ambiguous", ambiguous_candidates="all", rewriting=False),
         web="always",
@@ -351,7 +338,7 @@ async def test_documents_are_summarised_side_by_side_and_once() -> None:
 async def test_a_summary_that_fails_leaves_its_strips_whole() -> None:
     chat = FakeChat(chunks=["x [1]"], fails_to_rewrite=True)
     parts = EN.parts(EN.full, EN.half, chat=chat)
-    trace = await traced(parts.services, EN.question, "rag", compress="abstractive")
+    trace = await parts.ask("rag", compress="abstractive")
 
     assert trace.failed == ["generator"]
     assert EN.full in chat.prompt()
@@ -391,7 +378,7 @@ async def test_summaries_leave_a_call_for_the_answer() -> None:
     chat = FakeChat(chunks=["x [1]"], keywords="short")
     parts = EN.parts(f"{EN.full} Cold.", f"{EN.half} Cold.", chat=chat)
     options: dict[str, Any] = {"compress": "abstractive", "max_llm_calls": 2}
-    trace = await traced(parts.services, EN.question, "rag", **options)
+    trace = await parts.ask("rag", **options)
 
     assert len(chat.asked) == trace.output["usage"].llm_calls == 2
     assert ")\nshort" in chat.prompt()
@@ -400,7 +387,7 @@ async def test_summaries_leave_a_call_for_the_answer() -> None:
 
 async def test_summaries_without_a_language_model_are_told() -> None:
     parts = EN.parts(EN.full, offline=True)
-    trace = await traced(parts.services, EN.question, compress="abstractive")
+    trace = await parts.ask(compress="abstractive")
 
     assert trace.failed == ["generator"]
     assert trace.output["stopped_by"] == "answered"
@@ -409,12 +396,8 @@ async def test_summaries_without_a_language_model_are_told() -> None:
 async def test_the_order_is_that_of_the_best_also_when_documents_are_joined() -> None:
     chat = FakeChat(chunks=["x [2]"], keywords="short")
     parts = EN.parts(f"{EN.full} Cold.", f"{EN.half} Cold.", chat=chat)
-    trace = await traced(
-        parts.services,
-        EN.question,
-        ablation=Ablation(only_action="correct"),
-        compress="abstractive",
-        repack="reverse",
+    trace = await parts.ask(
+        ablation=Ablation(only_action="correct"), compress="abstractive", repack="reverse"
     )
 
     assert [c.strip_id for c in trace.output["citations"]] == ["p0#0"]
@@ -436,9 +419,7 @@ async def test_what_an_earlier_run_compressed_is_void() -> None:
 async def test_it_revises_from_what_was_shown() -> None:
     chat = ScriptedChat(answers=["Cats sleep [1].", "It did open in 1852 [1]."])
     parts = ZH.parts(f"{ZH.full}{ZH.off}", chat=chat)
-    trace = await traced(
-        parts.services,
-        ZH.question,
+    trace = await parts.ask(
         "self_crag",
         **NEVER,
         compress="extractive",

@@ -13,7 +13,6 @@ from graphs.text.citations import without_markers
 from graphs.types import Origin, Strip
 from tests.fakes import FakeChat, passage
 from tests.graphs.languages import EN, ZH, World
-from tests.graphs.traced import traced
 
 ORDERS = get_args(Repack)
 
@@ -62,9 +61,7 @@ def test_an_order_is_a_permutation_and_doing_it_twice_changes_nothing(
 async def test_numbers_follow_the_order_shown(workflow: str, world: World) -> None:
     chat = FakeChat(chunks=["x [2]"])
     parts = world.parts(world.full, world.half, chat=chat)
-    trace = await traced(
-        parts.services,
-        world.question,
+    trace = await parts.ask(
         workflow,
         web="never",
         ablation=Ablation(only_action="correct"),
@@ -83,7 +80,7 @@ async def test_the_order_does_not_change_what_is_quoted() -> None:
     said = set()
     for order in ORDERS:
         parts = EN.parts(EN.half, EN.full, offline=True)
-        trace = await traced(parts.services, EN.question, repack=order)
+        trace = await parts.ask(repack=order)
         assert [c.text for c in trace.output["citations"]][:1]
         said.add(without_markers(trace.answer))
     assert said == {EN.full}

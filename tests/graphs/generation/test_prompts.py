@@ -20,12 +20,7 @@ TURNS: list[Message] = [
 @both_languages
 async def test_the_dialogue_reaches_both_prompts(world: World) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords="mill")
-    await traced(
-        world.parts(world.off, chat=chat).services,
-        world.question,
-        history=TURNS,
-        follow_ups=False,
-    )
+    await world.parts(world.off, chat=chat).ask(history=TURNS, follow_ups=False)
 
     rewriting, answering = chat.prompt(0), chat.prompt(1)
     for said in (rewriting, answering):
@@ -37,7 +32,7 @@ async def test_the_dialogue_reaches_both_prompts(world: World) -> None:
 
 async def test_without_dialogue_none_is_mentioned() -> None:
     chat = FakeChat(chunks=["a [1]"])
-    await traced(ZH.parts(ZH.full, chat=chat).services, ZH.question)
+    await ZH.parts(ZH.full, chat=chat).ask()
 
     assert "对话：" not in chat.prompt()
 
@@ -49,14 +44,6 @@ def test_only_the_latest_turns_are_told() -> None:
 
     assert said.count("turn-") == LATEST_TURNS
     assert "turn-19." in said
-
-
-async def test_unknown_markers_never_reach_the_reader() -> None:
-    chat = FakeChat(chunks=["It did [", "1] and", " [9", "] so [2]."])
-    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
-
-    assert trace.answer == trace.streamed == "It did [1] and so."
-    assert [citation.n for citation in trace.output["citations"]] == [1]
 
 
 FOLLOW_UPS = [
@@ -115,7 +102,7 @@ async def test_a_topic_of_another_language_does_not_change_the_models(
 )
 async def test_subscripts_reach_the_reader_and_markers_of_any_form(said: str, told: str) -> None:
     chat = FakeChat(chunks=list(said))
-    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
+    trace = await EN.parts(EN.full, chat=chat).ask()
 
     assert trace.answer == trace.streamed == told
     assert [citation.n for citation in trace.output["citations"]] == [1]
@@ -124,6 +111,6 @@ async def test_subscripts_reach_the_reader_and_markers_of_any_form(said: str, to
 @pytest.mark.parametrize("said", ["`argv[1]` is it [1].", "就是 `argv[1]`【1】。"])
 async def test_a_direct_answer_keeps_its_subscripts(said: str) -> None:
     parts = EN.parts(EN.full, chat=FakeChat(chunks=list(said)), critic=FakeCritic())
-    trace = await traced(parts.services, EN.question, "self_rag", retrieval="never")
+    trace = await parts.ask("self_rag", retrieval="never")
 
     assert trace.answer == trace.streamed == said.replace(" [1].", ".").replace("【1】", "")

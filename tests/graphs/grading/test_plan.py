@@ -5,7 +5,7 @@ from dataclasses import replace
 from graphs.nodes.prepare import make_plan, parts_to_grade, plan_of
 from graphs.options import Ablation
 from graphs.state import Context, State
-from graphs.types import Bars, Message, Thresholds
+from graphs.types import Bars, Message
 from tests.fakes import THRESHOLDS, FakeChat, FakeCritic, FakeWebSearch, services
 
 ASKED: State = {"question": "When did it open?"}
@@ -17,9 +17,15 @@ def test_thresholds_and_bars_are_the_parts_own_unless_the_run_sets_them() -> Non
     plan = make_plan(ASKED, Context(), PARTS)
     assert (plan.thresholds, plan.bars) == (THRESHOLDS, Bars(0.1, 2.0, 0.3))
 
-    own = make_plan(ASKED, Context(upper=0.9, min_support=0.8, retrieval_threshold=0.0), PARTS)
-    assert own.thresholds == Thresholds(0.9, THRESHOLDS.lower, THRESHOLDS.strip_floor)
-    assert own.bars == Bars(0.8, 2.0, 0.0)
+    for options, thresholds, bars in [
+        ({"upper": 0.9}, replace(plan.thresholds, upper=0.9), plan.bars),
+        ({"lower": 0.0}, replace(plan.thresholds, lower=0.0), plan.bars),
+        ({"min_support": 0.0}, plan.thresholds, replace(plan.bars, support=0.0)),
+        ({"min_utility": 1.0}, plan.thresholds, replace(plan.bars, utility=1.0)),
+        ({"retrieval_threshold": 0.0}, plan.thresholds, replace(plan.bars, retrieval=0.0)),
+    ]:
+        own = make_plan(ASKED, Context(**options), PARTS)
+        assert (own.thresholds, own.bars) == (thresholds, bars)
 
 
 def test_the_web_is_searched_only_where_it_can_be() -> None:

@@ -30,10 +30,6 @@ def kept(chosen: list[Strip]) -> list[int]:
     return [strip.position[1] for strip in chosen if strip.kept]
 
 
-def test_the_best_five_stay_in_document_order() -> None:
-    assert kept(select(strips(0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.4), -0.5, 5)) == [1, 3, 4, 5, 6]
-
-
 def test_the_floor_itself_is_kept() -> None:
     assert kept(select(strips(-0.5, -0.5001, -0.4999), -0.5, 5)) == [0, 2]
 

@@ -64,16 +64,6 @@ async def test_a_second_question_is_understood_from_the_first(world: World) -> N
     ]
 
 
-async def test_a_language_model_is_told_what_was_said_on_the_thread() -> None:
-    chat = FakeChat(chunks=["In 1852 [1]."], keywords="Who built the Bergen paper mill?")
-    graph = opened(chat=chat)
-    await ask(graph, EN.question)
-    second = await ask(graph, "And who built it?")
-
-    assert f"user: {EN.question}\nassistant: In 1852 (1)." in chat.prompt(1)
-    assert second["standalone_question"] == "Who built the Bergen paper mill?"
-
-
 async def test_the_dialogue_of_a_thread_grows() -> None:
     graph = opened()
     await ask(graph, EN.question, history=GREETED)

@@ -59,7 +59,7 @@ def test_no_passage_is_lost_and_scores_fall(scores: list[float | None]) -> None:
 
 async def test_the_evaluator_orders_the_candidates_and_the_best_are_kept() -> None:
     parts = EN.parts(EN.off, EN.half, EN.full)
-    trace = await traced(parts.services, EN.question, "rag", rerank="evaluator", retrieve_k=2)
+    trace = await parts.ask("rag", rerank="evaluator", retrieve_k=2)
 
     assert trace.inner["retrieve"] == ["search", "rerank"]
     assert parts.retriever.asked == [(EN.question, 50)]
@@ -102,7 +102,7 @@ async def test_where_reranking_fails_the_order_of_the_search_stands() -> None:
 
 async def test_a_passage_that_cannot_be_scored_is_told() -> None:
     parts = EN.parts(EN.off, EN.full, evaluator=FakeEvaluator(known={EN.off: None}))
-    trace = await traced(parts.services, EN.question, "rag", rerank="evaluator")
+    trace = await parts.ask("rag", rerank="evaluator")
 
     assert ids(trace) == ["p1", "p0"]
     assert "1 passages could not be reranked." in {e.reason for e in trace.output["degraded"]}
@@ -110,15 +110,8 @@ async def test_a_passage_that_cannot_be_scored_is_told() -> None:
 
 async def test_a_later_look_brings_the_next_ones_too() -> None:
     parts = EN.parts(*[EN.off] * 3, EN.half, EN.full, offline=True)
-    trace = await traced(
-        parts.services,
-        EN.question,
-        "self_rag",
-        rerank="evaluator",
-        retrieve_k=1,
-        upper=2.0,
-        lower=2.0,
-        retrieval="always",
+    trace = await parts.ask(
+        "self_rag", rerank="evaluator", retrieve_k=1, upper=2.0, lower=2.0, retrieval="always"
     )
 
     assert trace.inner["retrieve"] == ["search", "rerank"] * 2

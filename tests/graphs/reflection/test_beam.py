@@ -132,7 +132,7 @@ class FakeReflective:
 async def test_a_long_answer_is_made_of_sentences_of_several_passages(world: World) -> None:
     parts = world.parts(world.full, world.half, world.off)
 
-    trace = await traced(parts.services, world.question, "self_rag", beam_depth=3)
+    trace = await parts.ask("self_rag", beam_depth=3)
 
     assert trace.inner["draft_segments"] == ["extend", "prune"] * 3
     assert trace.answer == trace.streamed
@@ -208,9 +208,7 @@ ENDINGS = [("END", EN), ("**END**", ZH), ("<end>!", EN), ("【END】", ZH), ("``
 async def test_a_model_may_end_in_any_marks(ending: str, world: World) -> None:
     chat = Sayings(sayings=[world.half, ending])
     parts = world.parts(world.full, chat=chat, critic=FakeCritic())
-    trace = await traced(
-        parts.services, world.question, "self_rag", beam_depth=4, retrieval="always"
-    )
+    trace = await parts.ask("self_rag", beam_depth=4, retrieval="always")
 
     assert trace.answer == with_marker(world.half, 1)
     assert len(chat.asked) == 2
@@ -219,7 +217,7 @@ async def test_a_model_may_end_in_any_marks(ending: str, world: World) -> None:
 async def test_a_sentence_that_holds_the_word_goes_on() -> None:
     chat = Sayings(sayings=["The end is near.", "END"])
     parts = EN.parts(EN.full, chat=chat, critic=FakeCritic())
-    trace = await traced(parts.services, EN.question, "self_rag", beam_depth=4, retrieval="always")
+    trace = await parts.ask("self_rag", beam_depth=4, retrieval="always")
 
     assert trace.answer == "The end is near [1]."
 
@@ -227,7 +225,7 @@ async def test_a_sentence_that_holds_the_word_goes_on() -> None:
 async def test_of_a_page_the_paragraph_that_answers_opens() -> None:
     page = WebPage(ZH.url, "Mills", 0.8, (ZH.half, ZH.full))
     parts = ZH.parts(web=FakeWebSearch([page]), critic=FakeCritic())
-    trace = await traced(parts.services, ZH.question, "self_rag", beam_depth=2)
+    trace = await parts.ask("self_rag", beam_depth=2)
 
     assert [strip.kept for strip in trace.output["web_strips"]] == [True, True]
     assert trace.answer == with_marker(ZH.full, 1)
@@ -245,7 +243,7 @@ class HalfBlindCritic(FakeCritic):
 
 async def test_segments_that_were_not_judged_are_told_and_keep_their_passages_score() -> None:
     parts = EN.parts(EN.full, EN.half, critic=HalfBlindCritic())
-    trace = await traced(parts.services, EN.question, "self_rag", beam_depth=1, retrieval="always")
+    trace = await parts.ask("self_rag", beam_depth=1, retrieval="always")
 
     assert [each.reason for each in trace.output["degraded"]] == [
         "1 of 2 segments were not judged."

@@ -155,11 +155,7 @@ async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget
 
 @pytest.mark.parametrize(
     ("workflow", "spent"),
-    [
-        ("crag", {"max_llm_calls": 1}),
-        ("self_rag", {"max_tokens": 1}),
-        ("self_crag", {"max_tokens": 1}),
-    ],
+    [("self_rag", {"max_llm_calls": 1}), ("self_crag", {"max_tokens": 1})],
 )
 async def test_no_draft_is_revised_beyond_it(workflow: str, spent: dict[str, int]) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."])

@@ -1,6 +1,5 @@
 """Reflection tokens as numbers: the papers' figures and the bounds."""
 
-import math
 from collections.abc import Sequence
 
 import pytest
@@ -19,7 +18,6 @@ from graphs.reflection.scores import (
     retrieval_share,
     score_of,
 )
-from graphs.reflection.tokens import Token, retrieval_at
 from graphs.state import Context
 from graphs.text.sentences import plain
 from graphs.types import Bars, Judgement
@@ -48,12 +46,6 @@ def test_it_retrieves_above_the_threshold() -> None:
         assert needs_retrieval(share, 0.2) is decision
 
 
-def test_log_probabilities_are_not_weighed_as_they_are() -> None:
-    told = {"[Retrieval]": math.log(0.9), "[No Retrieval]": math.log(0.1)}
-
-    assert retrieval_at(Token("[Retrieval]", math.log(0.9), told)) == pytest.approx(0.9)
-
-
 def test_the_golden_figures() -> None:
     assert reflection.support(of(SUPPORT, 0.6, 0.3, 0.1)) == pytest.approx(0.75)
     assert reflection.relevance(of(RELEVANT, 0.3, 0.1)) == pytest.approx(0.75)
@@ -64,12 +56,6 @@ def test_the_golden_figures() -> None:
     judged = Judgement(relevance=0.8, support=0.75, utility=0.5, likelihood=0.4)
     assert score_of(judged, Context()) == pytest.approx(0.8 + 0.75 + 0.25)
     assert score_of(judged, Context(ablation=Ablation(sequence_score=True))) == pytest.approx(2.2)
-
-
-def test_a_missing_group_is_zero() -> None:
-    for p in [{}, {"[Retrieval]": 0.0}, dict.fromkeys(TOKENS, 0.0)]:
-        assert retrieval_share(p) == 0
-        assert reflection.relevance(p) == reflection.support(p) == reflection.utility(p) == 0
 
 
 @given(probabilities)

@@ -57,10 +57,6 @@ def test_a_draft_that_nobody_judged_stands_behind_one_judged_badly(
     assert choose([drafted(yes, 0.0, 1), drafted(no, 0.0, 2)], closed).answer in (yes, no)
 
 
-def test_one_alone_is_chosen_even_with_a_negative_score() -> None:
-    assert choose([drafted("yes", -1)], closed=True).answer == "yes"
-
-
 def test_the_chosen_draft_is_the_answer_with_its_citations() -> None:
     drafts = [drafted("no [1].", 0.5, 1), drafted("yes [1].", 1.5, 2)]
     update = selected(drafts, Context())

@@ -74,13 +74,8 @@ async def test_queries_and_answers_can_be_stored(workflow: str, world: World) ->
     )
     parts = world.parts(world.full, chat=chat)
     history: list[Message] = [{"role": "user", "content": world.full}]
-    trace = await traced(
-        parts.services,
-        world.question,
-        workflow,
-        history,
-        expand=["rewrite", "decompose", "hyde"],
-        web="always",
+    trace = await parts.ask(
+        workflow, history, expand=["rewrite", "decompose", "hyde"], web="always"
     )
 
     queries = [query for query, _ in parts.retriever.asked] + parts.web.queries

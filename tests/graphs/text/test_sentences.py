@@ -76,12 +76,6 @@ def test_sentences_hold_all_that_is_not_blank_once_and_in_order(text: str) -> No
     assert "".join(held.split()) == "".join(text.split())
 
 
-def test_chinese_is_never_split_on_blanks() -> None:
-    text = "这是 一个 带 空格 的 句子，讲 造纸 厂 的 历史。"
-
-    assert sentences(text) == [text]
-
-
 @pytest.mark.parametrize(
     ("sentence", "text", "stands"),
     [

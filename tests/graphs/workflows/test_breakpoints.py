@@ -70,8 +70,7 @@ async def left_by(graph: Graph) -> Any:
     [
         ({"interrupt_before": ["critique"]}, ("reflect", "critique")),
         ({"interrupt_after": ["criticise"]}, ("reflect", "revise")),
-        ({"interrupt_before": ["search"]}, ("retrieve", "search")),
-        ({"interrupt_before": ["rerank"]}, ("retrieve", "rerank")),
+        ({"interrupt_after": ["search"]}, ("retrieve", "rerank")),
     ],
 )
 async def test_a_breakpoint_in_a_subgraph_holds_where_it_stands(

@@ -27,7 +27,7 @@ def spans_carry_their_marker(trace: Trace) -> bool:
 @both_languages
 async def test_correct_refines_what_is_local(world: World) -> None:
     parts = world.parts(world.full, world.off)
-    trace = await traced(parts.services, world.question)
+    trace = await parts.ask()
 
     assert trace.nodes == LOCAL
     assert trace.output["action"] == "correct"
@@ -45,7 +45,7 @@ async def test_correct_refines_what_is_local(world: World) -> None:
 @both_languages
 async def test_incorrect_answers_from_the_web_alone(world: World) -> None:
     parts = world.parts(world.off)
-    trace = await traced(parts.services, world.question)
+    trace = await parts.ask()
 
     assert trace.nodes == WEB
     assert trace.output["action"] == "incorrect"
@@ -62,7 +62,7 @@ async def test_incorrect_answers_from_the_web_alone(world: World) -> None:
 async def test_ambiguous_joins_both_and_generates_once(world: World) -> None:
     chat = FakeChat(chunks=["x [1]. ", "y [2]."])
     parts = world.parts(world.half, world.off, chat=chat)
-    trace = await traced(parts.services, world.question)
+    trace = await parts.ask()
 
     assert sorted(trace.nodes) == sorted({*LOCAL, *WEB})
     assert trace.nodes[-1] == "generate"
@@ -80,8 +80,8 @@ async def test_ambiguous_joins_both_and_generates_once(world: World) -> None:
 @pytest.mark.parametrize("critic", [FakeCritic(), FakeCritic(script=[POOR])])
 async def test_who_wrote_is_told_after_reflection(critic: FakeCritic) -> None:
     parts = EN.parts(EN.full, chat=FakeChat(chunks=["x [1]."]), critic=critic)
-    trace = await traced(parts.services, EN.question, reflect=True)
-    quoted = await traced(EN.parts(EN.full).services, EN.question, reflect=True)
+    trace = await parts.ask(reflect=True)
+    quoted = await EN.parts(EN.full).ask(reflect=True)
 
     assert trace.output["critique"]
     assert quoted.output["critique"]
@@ -91,7 +91,7 @@ async def test_who_wrote_is_told_after_reflection(critic: FakeCritic) -> None:
 
 async def test_everything_is_graded_against_the_original_question() -> None:
     parts = EN.parts(EN.half, chat=FakeChat(chunks=["z [1]."], keywords="other, Bergen"))
-    trace = await traced(parts.services, EN.question)
+    trace = await parts.ask()
 
     assert {asked for call in parts.evaluator.calls for asked, _ in call} == {EN.question}
     assert (EN.question, f"Mills // {EN.web}") in [
@@ -104,7 +104,7 @@ async def test_everything_is_graded_against_the_original_question() -> None:
 
 async def test_documents_are_graded_best_first() -> None:
     parts = ZH.parts(ZH.off, ZH.full, ZH.half)
-    trace = await traced(parts.services, ZH.question)
+    trace = await parts.ask()
 
     assert [document.text for document in trace.output["documents"]] == [ZH.full, ZH.half, ZH.off]
     relevance = [document.relevance for document in trace.output["documents"]]
@@ -115,7 +115,7 @@ async def test_documents_are_graded_best_first() -> None:
 
 @pytest.mark.parametrize(("workflow", "world"), [("rag", ZH), ("crag", EN)])
 async def test_without_evidence_it_admits_not_knowing(workflow: str, world: World) -> None:
-    trace = await traced(world.parts(world.off, offline=True).services, world.question, workflow)
+    trace = await world.parts(world.off, offline=True).ask(workflow)
 
     assert trace.answer == world.unknown == trace.streamed
     assert trace.output["citations"] == []
@@ -126,7 +126,7 @@ async def test_without_evidence_it_admits_not_knowing(workflow: str, world: Worl
 async def test_a_web_without_relevant_paragraphs_is_no_evidence() -> None:
     web = FakeWebSearch([WebPage(ZH.url, "Mills", 0.8, (ZH.noise,))])
     chat = FakeChat(chunks=["made up"])
-    trace = await traced(ZH.parts(ZH.off, web=web, chat=chat).services, ZH.question)
+    trace = await ZH.parts(ZH.off, web=web, chat=chat).ask()
 
     assert (trace.answer, trace.output["stopped_by"]) == (ZH.unknown, "no_evidence")
     assert len(chat.asked) == 1, "the model is asked for keywords, never for an answer"
@@ -145,7 +145,7 @@ async def test_under_correct_the_best_strip_stays_though_all_fall_below_the_floo
 
 async def test_under_ambiguous_no_strip_below_the_floor_stays() -> None:
     parts = EN.parts(EN.half)
-    trace = await traced(parts.services, EN.question, strip_floor=0.9, web="never")
+    trace = await parts.ask(strip_floor=0.9, web="never")
 
     assert trace.output["action"] == "ambiguous"
     assert [strip.kept for strip in trace.output["internal_strips"]] == [False]
@@ -154,7 +154,7 @@ async def test_under_ambiguous_no_strip_below_the_floor_stays() -> None:
 
 async def test_unscored_passages_are_left_out_and_said() -> None:
     evaluator = FakeEvaluator(known={EN.half: None})
-    trace = await traced(EN.parts(EN.full, EN.half, evaluator=evaluator).services, EN.question)
+    trace = await EN.parts(EN.full, EN.half, evaluator=evaluator).ask()
 
     assert [document.text for document in trace.output["documents"]] == [EN.full]
     assert trace.failed == ["evaluator"]

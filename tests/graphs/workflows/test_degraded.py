@@ -13,7 +13,7 @@ from tests.graphs.workflows.test_crag import BEGINNING
 async def test_without_the_index_the_web_answers() -> None:
     parts = ZH.parts()
     parts.retriever.fails = True
-    trace = await traced(parts.services, ZH.question)
+    trace = await parts.ask()
 
     assert trace.failed == ["retriever"]
     assert trace.output["degraded"][0].reason == "the index is gone"
@@ -23,7 +23,7 @@ async def test_without_the_index_the_web_answers() -> None:
 
 async def test_without_grades_there_is_no_action_and_no_web() -> None:
     parts = EN.parts(EN.full, evaluator=FakeEvaluator(fails_from_call=1))
-    trace = await traced(parts.services, EN.question)
+    trace = await parts.ask()
 
     assert trace.nodes == [*BEGINNING, "generate"]
     assert trace.output["action"] is None
@@ -34,7 +34,7 @@ async def test_without_grades_there_is_no_action_and_no_web() -> None:
 async def test_ungraded_passages_are_left_to_the_language_model() -> None:
     chat = FakeChat(chunks=["a [1]."])
     parts = ZH.parts(ZH.full, evaluator=FakeEvaluator(fails_from_call=1), chat=chat)
-    trace = await traced(parts.services, ZH.question)
+    trace = await parts.ask()
 
     assert trace.output["action"] is None
     assert ZH.full in chat.prompt()
@@ -43,7 +43,7 @@ async def test_ungraded_passages_are_left_to_the_language_model() -> None:
 
 async def test_without_grades_forced_web_text_is_not_trusted() -> None:
     parts = EN.parts(EN.full, evaluator=FakeEvaluator(fails_from_call=1))
-    trace = await traced(parts.services, EN.question, web="always")
+    trace = await parts.ask(web="always")
 
     assert not any(strip.kept for strip in trace.output["web_strips"])
     assert trace.output["citations"] == []
@@ -52,7 +52,7 @@ async def test_without_grades_forced_web_text_is_not_trusted() -> None:
 async def test_evaluator_failing_at_refinement_leaves_graded_passages() -> None:
     chat = FakeChat(chunks=["a [1]."])
     parts = EN.parts(EN.full, EN.off, evaluator=FakeEvaluator(fails_from_call=2), chat=chat)
-    trace = await traced(parts.services, EN.question)
+    trace = await parts.ask()
 
     assert trace.failed == ["evaluator"]
     assert [strip.kept for strip in trace.output["internal_strips"]] == [True, False]
@@ -62,7 +62,7 @@ async def test_evaluator_failing_at_refinement_leaves_graded_passages() -> None:
 
 async def test_evaluator_failing_at_selection_drops_the_web() -> None:
     parts = ZH.parts(ZH.off, evaluator=FakeEvaluator(fails_from_call=2))
-    trace = await traced(parts.services, ZH.question)
+    trace = await parts.ask()
 
     assert trace.failed == ["evaluator"]
     assert (trace.answer, trace.output["stopped_by"]) == (ZH.unknown, "no_evidence")
@@ -71,7 +71,7 @@ async def test_evaluator_failing_at_selection_drops_the_web() -> None:
 @both_languages
 async def test_what_was_graded_is_quoted_without_the_evaluator(world: World) -> None:
     parts = world.parts(world.full, evaluator=FakeEvaluator(fails_from_call=3))
-    trace = await traced(parts.services, world.question)
+    trace = await parts.ask()
 
     assert trace.failed == []
     assert trace.answer.replace(" [1]", "").replace("[1]", "") == world.full
@@ -81,7 +81,7 @@ async def test_what_was_graded_is_quoted_without_the_evaluator(world: World) -> 
 async def test_an_evaluator_that_grades_nothing_gives_no_verdict() -> None:
     chat = FakeChat(chunks=["a [1]."])
     parts = EN.parts(EN.full, evaluator=FakeEvaluator(scores_until_call=1), chat=chat)
-    trace = await traced(parts.services, EN.question)
+    trace = await parts.ask()
 
     assert (trace.output["action"], trace.failed) == (None, ["evaluator"])
     assert parts.web.queries == []
@@ -92,7 +92,7 @@ async def test_an_evaluator_that_grades_nothing_gives_no_verdict() -> None:
 @both_languages
 async def test_an_evaluator_that_falls_silent_leaves_what_was_graded(world: World) -> None:
     parts = world.parts(world.full, evaluator=FakeEvaluator(scores_until_call=2))
-    trace = await traced(parts.services, world.question)
+    trace = await parts.ask()
 
     assert (trace.output["action"], set(trace.failed)) == ("correct", {"evaluator"})
     assert trace.output["stopped_by"] == "answered"
@@ -101,7 +101,7 @@ async def test_an_evaluator_that_falls_silent_leaves_what_was_graded(world: Worl
 
 async def test_choices_that_could_not_be_scored_are_told() -> None:
     parts = ZH.parts(ZH.full, evaluator=FakeEvaluator(scores_until_call=3))
-    trace = await traced(parts.services, ZH.question, choices=["1852", "1920"])
+    trace = await parts.ask(choices=["1852", "1920"])
 
     assert (trace.failed, trace.answer) == (["evaluator"], ZH.unknown)
     assert "2 of 2" in trace.output["degraded"][0].reason
@@ -110,7 +110,7 @@ async def test_choices_that_could_not_be_scored_are_told() -> None:
 async def test_strips_that_could_not_be_graded_are_told() -> None:
     one, items = "The Bergen paper mill did open in 1852.", "- Cats sleep there.\n- Dogs do not."
     parts = EN.parts(f"{one}\n{items}", evaluator=FakeEvaluator(known={items: None}))
-    trace = await traced(parts.services, EN.question, "rag")
+    trace = await parts.ask("rag")
 
     assert trace.answer.startswith(one[:-1])
     assert trace.failed == ["evaluator"]
@@ -118,7 +118,7 @@ async def test_strips_that_could_not_be_graded_are_told() -> None:
 
 
 async def test_a_failed_search_is_said_and_the_answer_admits_it() -> None:
-    trace = await traced(ZH.parts(ZH.off, web=FakeWebSearch(fails=True)).services, ZH.question)
+    trace = await ZH.parts(ZH.off, web=FakeWebSearch(fails=True)).ask()
 
     assert trace.failed == ["web_search"]
     assert trace.answer == ZH.unknown
@@ -127,7 +127,7 @@ async def test_a_failed_search_is_said_and_the_answer_admits_it() -> None:
 
 async def test_a_failed_search_leaves_ambiguous_its_local_half() -> None:
     parts = EN.parts(EN.half, web=FakeWebSearch(fails=True), chat=FakeChat(chunks=["a [1]"]))
-    trace = await traced(parts.services, EN.question)
+    trace = await parts.ask()
 
     assert trace.failed == ["web_search"]
     assert [citation.origin for citation in trace.output["citations"]] == ["internal"]
@@ -135,7 +135,7 @@ async def test_a_failed_search_leaves_ambiguous_its_local_half() -> None:
 
 async def test_pages_that_could_not_be_read_are_said() -> None:
     web = FakeWebSearch(EN.parts().web.pages, [Degraded("fetch", "1 page could not be read")])
-    trace = await traced(EN.parts(EN.off, web=web).services, EN.question)
+    trace = await EN.parts(EN.off, web=web).ask()
 
     assert trace.output["degraded"] == [Degraded("fetch", "1 page could not be read")]
     assert trace.output["citations"]
@@ -148,7 +148,7 @@ async def test_a_failed_model_is_retracted_and_sentences_are_quoted(
     chat = FakeChat(chunks=["Half a sen", "tence [1]."], fails_after=fails_after)
     graded = FakeEvaluator(fails_from_call=3)  # which nobody needs to quote what it graded
     parts = world.parts(world.full, evaluator=graded, chat=chat)
-    trace = await traced(parts.services, world.question)
+    trace = await parts.ask()
 
     assert trace.failed == ["generator"]
     assert trace.output["generator"] == "extractive"
@@ -164,7 +164,7 @@ async def test_a_failed_model_is_retracted_and_sentences_are_quoted(
 @pytest.mark.parametrize("chunks", [["  ", "\n"], ["[7]"]])
 async def test_an_empty_answer_is_a_failure(chunks: list[str]) -> None:
     chat = FakeChat(chunks=chunks)
-    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
+    trace = await EN.parts(EN.full, chat=chat).ask()
 
     assert trace.failed == ["generator"]
     assert trace.output["citations"][0].text == EN.full
@@ -173,7 +173,7 @@ async def test_an_empty_answer_is_a_failure(chunks: list[str]) -> None:
 async def test_a_failed_rewriting_falls_back_on_names() -> None:
     chat = FakeChat(chunks=["a [1]"], fails_to_rewrite=True)
     parts = EN.parts(EN.off, chat=chat)
-    trace = await traced(parts.services, EN.question)
+    trace = await parts.ask()
 
     assert trace.failed == ["generator"]
     assert parts.web.queries == ["When, Bergen"]

@@ -10,7 +10,7 @@ from graphs.critics.llm_grader import LlmEvaluator
 from graphs.types import Bars, Thresholds
 from tests.fakes import FakeChat, FakeCritic, FakeEvaluator
 from tests.graphs.languages import EN, ZH, World
-from tests.graphs.traced import traced
+from tests.graphs.traced import Trace, traced
 
 OWN = Thresholds(upper=0.45, lower=-0.7, strip_floor=-0.8)
 BARS = Bars(support=0.55, utility=2.5, retrieval=0.3)
@@ -42,34 +42,39 @@ async def test_the_evaluator_grades_where_the_grader_fails(world: World, workflo
         assert len(chat.asked) == 2, "strips are not asked about any more"
 
 
-async def test_the_run_s_own_thresholds_stay() -> None:
+async def graded_by(stand_in: FakeEvaluator, **options: float) -> Trace:
+    """A run of crag whose grader fails."""
     grader = LlmEvaluator(FakeChat(keywords="Perhaps."), "m", "direct")
     parts = EN.parts(EN.full, offline=True)
-    services = replace(parts.services, evaluator=grader, grader_stand_in=evaluator())
-    trace = await traced(services, EN.question, "crag", upper=0.9)
+    services = replace(parts.services, evaluator=grader, grader_stand_in=stand_in)
+    return await traced(services, EN.question, "crag", **options)
+
+
+async def test_the_run_s_own_thresholds_stay() -> None:
+    trace = await graded_by(evaluator(), upper=0.9)
     assert trace.output["plan"].thresholds == replace(OWN, upper=0.9)
 
 
 async def test_where_the_evaluator_fails_as_well_both_are_told() -> None:
-    grader = LlmEvaluator(FakeChat(keywords="Perhaps."), "m", "direct")
-    parts = EN.parts(EN.full, offline=True)
-    gone = FakeEvaluator(fails_from_call=1)
-    services = replace(parts.services, evaluator=grader, grader_stand_in=gone)
-    trace = await traced(services, EN.question, "crag")
+    trace = await graded_by(FakeEvaluator(fails_from_call=1))
     assert trace.output["action"] is None
     assert "neither yes nor no" in trace.output["degraded"][0].reason
     assert trace.output["degraded"][1].reason == "the worker is gone"
 
 
-@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
-@pytest.mark.parametrize("depth", [0, 1], ids=["drafts", "segments"])
-async def test_the_evaluator_judges_where_the_critic_fails(workflow: str, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("workflow", "options"),
+    [("self_rag", {}), ("self_rag", {"beam_depth": 1}), ("self_crag", {})],
+    ids=["drafts", "segments", "corrected"],
+)
+async def test_the_evaluator_judges_where_the_critic_fails(
+    workflow: str, options: dict[str, int]
+) -> None:
     judge = FakeChat(keywords="I would rather not.")
     chat = FakeChat(chunks=["It opened in 1852 [1]."], keywords="It opened in 1852.")
     parts = EN.parts(EN.full, EN.half, chat=chat, critic=LlmCritic(judge, "m"), offline=True)
     stand_in = EvaluatorCritic(evaluator(), BARS)
     services = replace(parts.services, critic_stand_in=stand_in)
-    options = {"beam_depth": depth} if workflow == "self_rag" else {}
     trace = await traced(services, EN.question, workflow, retrieval="always", **options)
 
     reasons = [entry.reason for entry in trace.output["degraded"]]

@@ -9,8 +9,8 @@ import pytest
 from graphs.ports import Services
 from graphs.workflows.rag import build_rag
 from graphs.workflows.reflect import build_reflection
-from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch, passage
-from tests.graphs.languages import EN, ZH, World, both_languages
+from tests.fakes import FakeChat, FakeWebSearch, passage
+from tests.graphs.languages import EN, World, both_languages
 from tests.graphs.traced import traced
 from tests.graphs.workflows.threads import on_threads, thread
 
@@ -18,7 +18,7 @@ from tests.graphs.workflows.threads import on_threads, thread
 @both_languages
 async def test_it_retrieves_and_quotes(world: World) -> None:
     parts = world.parts(world.full, world.off)
-    trace = await traced(parts.services, world.question, "rag")
+    trace = await parts.ask("rag")
 
     assert trace.nodes == ["prepare", "retrieve", "generate"]
     assert trace.inner["retrieve"] == ["search"]
@@ -32,7 +32,7 @@ async def test_it_retrieves_and_quotes(world: World) -> None:
 async def test_web_always_joins_selected_strips_to_the_passages(world: World) -> None:
     chat = FakeChat(chunks=["a [1]. ", "b [2]."])
     parts = world.parts(world.off, chat=chat)
-    trace = await traced(parts.services, world.question, "rag", web="always")
+    trace = await parts.ask("rag", web="always")
 
     web = ["rewrite_query", "search_web", "select_web_strips"]
     assert trace.nodes == ["prepare", "retrieve", *web, "generate"]
@@ -57,7 +57,7 @@ async def test_web_always_without_a_web_answers_from_the_passages(world: World) 
 async def test_the_model_gets_the_passages_as_they_came() -> None:
     chat = FakeChat(chunks=["a [2]"])
     parts = EN.parts(EN.off, EN.full, chat=chat)
-    trace = await traced(parts.services, EN.question, "rag")
+    trace = await parts.ask("rag")
 
     assert parts.evaluator.calls == []
     assert chat.prompt().index(EN.off) < chat.prompt().index(EN.full)
@@ -67,25 +67,9 @@ async def test_the_model_gets_the_passages_as_they_came() -> None:
 async def test_a_retrievers_high_score_does_not_make_a_sentence_supported() -> None:
     parts = EN.parts()
     parts.retriever.passages = [replace(passage(EN.off), retrieval_score=1.3)]
-    trace = await traced(parts.services, EN.question, "rag")
+    trace = await parts.ask("rag")
 
     assert trace.output["stopped_by"] == "no_evidence"
-
-
-async def test_without_the_evaluator_nothing_is_quoted() -> None:
-    parts = ZH.parts(ZH.full, evaluator=FakeEvaluator(fails_from_call=1))
-    trace = await traced(parts.services, ZH.question, "rag")
-
-    assert trace.failed == ["evaluator"]
-    assert (trace.output["stopped_by"], trace.output["citations"]) == ("no_evidence", [])
-
-
-async def test_without_the_index_it_admits_not_knowing() -> None:
-    parts = EN.parts()
-    parts.retriever.fails = True
-    trace = await traced(parts.services, EN.question, "rag")
-
-    assert (trace.failed, trace.answer) == (["retriever"], EN.unknown)
 
 
 @pytest.mark.parametrize("build", [build_rag, build_reflection], ids=["rag", "reflect"])

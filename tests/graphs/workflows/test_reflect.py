@@ -34,8 +34,8 @@ def parts_of(critic: FakeCritic, answers: Sequence[str] = MANY, world: World = E
     return world.parts(world.full, chat=ScriptedChat(answers=list(answers)), critic=critic)
 
 
-async def reflected(parts: Parts, world: World = EN, **options: Any) -> Trace:
-    return await traced(parts.services, world.question, "crag", reflect=True, **options)
+async def reflected(parts: Parts, **options: Any) -> Trace:
+    return await parts.ask(reflect=True, **options)
 
 
 def calls_of(parts: Parts) -> list[str]:
@@ -44,8 +44,8 @@ def calls_of(parts: Parts) -> list[str]:
 
 
 async def test_an_accepted_draft_is_not_revised() -> None:
-    parts = parts_of(FakeCritic(), world=EN)
-    trace = await reflected(parts, EN)
+    parts = parts_of(FakeCritic())
+    trace = await reflected(parts)
 
     assert trace.nodes == [*LOCAL, "reflect"]
     assert trace.inner["reflect"] == ["critique"]
@@ -75,7 +75,7 @@ async def test_a_critic_that_never_accepts_is_heard_max_critic_times(most: int) 
 async def test_the_revision_is_written_from_draft_and_criticism(world: World) -> None:
     critic = FakeCritic(script=[POOR, GOOD], words=["Say the year."])
     parts = parts_of(critic, ["First [1].", "Second [1]."], world)
-    trace = await reflected(parts, world)
+    trace = await reflected(parts)
 
     assert trace.answer == trace.streamed == "Second [1]."
     assert trace.output["stopped_by"] == "accepted"
@@ -103,7 +103,7 @@ async def test_a_generator_that_repeats_itself_is_asked_no_more() -> None:
 @both_languages
 async def test_rejected_drafts_give_way_to_a_quotation(world: World) -> None:
     critic = FakeCritic(script=[POOR, POOR, GOOD])
-    trace = await reflected(parts_of(critic, world=world), world, max_critic=1)
+    trace = await reflected(parts_of(critic, world=world), max_critic=1)
 
     assert trace.inner["reflect"] == ["critique", *ROUND, "quote"]
     assert [entry.accepted for entry in trace.output["critique"]] == [False, False]
@@ -138,14 +138,6 @@ async def test_nothing_is_quoted_in_another_language() -> None:
 
     assert trace.inner["reflect"][-1] == "quote"
     assert trace.answer == "卑尔根造纸厂：0[1]。"
-
-
-@pytest.mark.parametrize("limits", [{"max_critic": 0}, {"max_llm_calls": 2}])
-async def test_no_quotation_of_what_was_not_revised(limits: dict[str, int]) -> None:
-    trace = await reflected(parts_of(FakeCritic(script=[POOR])), **limits)
-
-    assert "quote" not in trace.inner["reflect"]
-    assert trace.answer == MANY[0]
 
 
 async def test_a_cycle_ends_where_it_closes() -> None:
@@ -227,8 +219,9 @@ async def test_a_generator_that_fails_to_revise_leaves_the_draft() -> None:
 async def test_the_budget_ends_the_loop(options: dict[str, int], rounds: int) -> None:
     trace = await reflected(parts_of(FakeCritic(script=[POOR])), max_critic=10, **options)
 
-    assert trace.output["stopped_by"] == "budget"
+    assert (trace.answer, trace.output["stopped_by"]) == (MANY[0], "budget")
     assert len(trace.output["critique"]) == rounds
+    assert "quote" not in trace.inner["reflect"], "revision had not come to its end"
 
 
 async def test_the_critics_calls_are_of_the_budget() -> None:
@@ -251,14 +244,6 @@ async def test_an_abstention_is_not_reflected_on() -> None:
 
     assert "reflect" not in trace.nodes
     assert (trace.output["stopped_by"], critic.judged) == ("no_evidence", [])
-
-
-async def test_crag_does_not_reflect_unless_asked_to() -> None:
-    parts = parts_of(FakeCritic())
-    trace = await traced(parts.services, EN.question, "crag")
-
-    assert trace.output.get("critique", []) == []
-    assert (trace.output["stopped_by"], parts.critic.judged) == ("answered", [])  # type: ignore[union-attr]
 
 
 OPEN = "who paid for the mill"
@@ -320,7 +305,7 @@ async def test_a_part_that_stays_open_brings_no_strip_twice() -> None:
 
 async def test_a_draft_of_which_nothing_would_be_left_stays() -> None:
     weak = Judgement(1, 0.1, 1, weak=(ZH.full,))
-    trace = await reflected(ZH.parts(ZH.full, critic=FakeCritic(script=[weak])), ZH)
+    trace = await reflected(ZH.parts(ZH.full, critic=FakeCritic(script=[weak])))
 
     assert (trace.output["stopped_by"], trace.answer) == ("unchanged", trace.streamed)
     assert not [event for event in trace.said if "retract" in event], "nothing new was told"
@@ -347,7 +332,7 @@ async def test_an_index_that_fails_at_a_revision_costs_no_more_than_it_did_not_f
 async def test_without_a_language_model_the_evaluator_alone_brings_it_to_an_end(
     world: World,
 ) -> None:
-    trace = await reflected(world.parts(world.full), world)
+    trace = await reflected(world.parts(world.full))
 
     assert trace.output["stopped_by"] in {"accepted", "unchanged", "max_critic"}
     assert 1 <= len(trace.output["critique"]) <= 4

@@ -8,8 +8,8 @@ import pytest
 from graphs.nodes.search import fused
 from graphs.types import Message, Usage
 from tests.fakes import FakeChat, FakeCritic, KnowingRetriever, passage
-from tests.graphs.languages import EN, ZH, World, both_languages, every_workflow
-from tests.graphs.traced import traced
+from tests.graphs.languages import EN, ZH, Parts, World, both_languages, every_workflow
+from tests.graphs.traced import Trace, traced
 from tests.graphs.workflows.test_crag import LOCAL
 
 MEANT = {"en": "Bergen paper mill", "zh": "卑尔根造纸厂"}
@@ -25,11 +25,16 @@ def dialogue(world: World) -> list[Message]:
     ]
 
 
+async def followed_up(parts: Parts, workflow: str = "rag") -> Trace:
+    """A run of the world's follow-up, after the dialogue."""
+    world = parts.world
+    return await traced(parts.services, FOLLOW_UP[world.language], workflow, dialogue(world))
+
+
 @every_workflow
 async def test_a_follow_up_is_answered_as_what_it_means(workflow: str, world: World) -> None:
     parts = world.parts(world.full)
-    question = FOLLOW_UP[world.language]
-    trace = await traced(parts.services, question, workflow, dialogue(world))
+    trace = await followed_up(parts, workflow)
 
     standalone = trace.output["standalone_question"]
     assert trace.inner["retrieve"] == ["search"], "no language model is there to be asked"
@@ -42,33 +47,17 @@ async def test_a_follow_up_is_answered_as_what_it_means(workflow: str, world: Wo
 
 async def test_a_question_that_stands_alone_is_left() -> None:
     parts = EN.parts(EN.full)
-    trace = await traced(parts.services, EN.question, "crag", dialogue(EN))
+    trace = await parts.ask("crag", dialogue(EN))
 
     assert trace.output.get("standalone_question") is None
     assert parts.retriever.asked == [(EN.question, 10)]
-
-
-@pytest.mark.parametrize(
-    ("history", "options"), [([], {}), (dialogue(EN), {"follow_ups": False})], ids=["none", "off"]
-)
-async def test_the_step_is_left_out_where_nothing_is_followed(
-    history: list[Message], options: dict[str, Any]
-) -> None:
-    chat = FakeChat(chunks=["a [1]"])
-    trace = await traced(
-        EN.parts(EN.full, chat=chat).services, "When did it open?", "rag", history, **options
-    )
-
-    assert trace.inner["retrieve"] == ["search"]
-    assert trace.output.get("standalone_question") is None
-    assert len(chat.asked) == 1
 
 
 @both_languages
 async def test_a_language_model_says_what_is_meant(world: World) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords=world.question)
     parts = world.parts(world.full, chat=chat)
-    trace = await traced(parts.services, FOLLOW_UP[world.language], "rag", dialogue(world))
+    trace = await followed_up(parts)
 
     assert trace.inner["retrieve"] == ["contextualise", "search"]
     assert trace.output["standalone_question"] == world.question
@@ -80,7 +69,7 @@ async def test_a_language_model_says_what_is_meant(world: World) -> None:
 async def test_what_it_words_is_graded_by_its_own_parts() -> None:
     meant = "When did the Bergen mill open, and who paid for the Bergen mill?"
     parts = EN.parts(EN.full, chat=FakeChat(chunks=["a [1]"], keywords=meant))
-    trace = await traced(parts.services, "When did it open?", "crag", dialogue(EN))
+    trace = await followed_up(parts, "crag")
 
     assert len(trace.output["plan"].subquestions) == 2
     assert {asked for asked, _ in parts.evaluator.calls[0]} == {
@@ -90,9 +79,7 @@ async def test_what_it_words_is_graded_by_its_own_parts() -> None:
 
 async def test_a_follow_up_that_the_model_leaves_as_it_is_stands_alone() -> None:
     chat = FakeChat(chunks=["a [1]"], keywords="when did IT open?")
-    trace = await traced(
-        EN.parts(EN.full, chat=chat).services, "When did it open?", "rag", dialogue(EN)
-    )
+    trace = await followed_up(EN.parts(EN.full, chat=chat))
 
     assert trace.output["standalone_question"] is None
 
@@ -104,9 +91,7 @@ async def test_a_follow_up_that_the_model_leaves_as_it_is_stands_alone() -> None
 )
 async def test_where_it_words_nothing_the_rule_serves(reply: str, fails: bool) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords=reply, fails_to_rewrite=fails)
-    trace = await traced(
-        EN.parts(EN.full, chat=chat).services, "When did it open?", "rag", dialogue(EN)
-    )
+    trace = await followed_up(EN.parts(EN.full, chat=chat))
 
     joined = "When did it open? (What is the Bergen paper mill)"
     assert trace.output["standalone_question"] == joined
@@ -117,9 +102,7 @@ async def test_where_it_words_nothing_the_rule_serves(reply: str, fails: bool) -
 async def test_a_later_look_words_and_expands_nothing_again() -> None:
     chat = FakeChat(chunks=["a [1]"], keywords="mill papers")
     parts = EN.parts(*[EN.off] * 9, chat=chat, critic=FakeCritic(), offline=True)
-    trace = await traced(
-        parts.services, EN.question, "self_rag", dialogue(EN), retrieve_k=2, expand=["rewrite"]
-    )
+    trace = await parts.ask("self_rag", dialogue(EN), retrieve_k=2, expand=["rewrite"])
 
     assert trace.nodes.count("retrieve") == 2
     assert trace.inner["retrieve"] == ["contextualise", "expand", "search", "search"]
@@ -129,10 +112,7 @@ async def test_a_later_look_words_and_expands_nothing_again() -> None:
 async def test_all_queries_are_searched_and_joined(workflow: str, world: World) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords="Bergen mill papers")
     parts = world.parts(world.full, world.off, chat=chat, critic=FakeCritic())
-    trace = await traced(
-        parts.services, world.question, workflow,
-        expand=["rewrite", "decompose", "hyde"], retrieval="always",
-    )  # fmt: skip
+    trace = await parts.ask(workflow, expand=["rewrite", "decompose", "hyde"], retrieval="always")
 
     queries = [world.question, f"{world.question}\nBergen mill papers", "Bergen mill papers"]
     assert trace.output["queries"] == queries
@@ -143,7 +123,7 @@ async def test_all_queries_are_searched_and_joined(workflow: str, world: World) 
 
 async def test_failing_ways_are_told_and_the_question_is_searched() -> None:
     parts = ZH.parts(ZH.full, chat=FakeChat(chunks=["a [1]"], fails_to_rewrite=True))
-    trace = await traced(parts.services, ZH.question, "rag", expand=["rewrite", "hyde"])
+    trace = await parts.ask("rag", expand=["rewrite", "hyde"])
 
     assert trace.output["queries"] == [ZH.question]
     assert trace.failed == ["generator"]
@@ -166,8 +146,8 @@ async def test_without_a_model_a_question_is_decomposed_by_rule(world: World) ->
 
 
 async def test_what_only_a_model_could_do_is_told_where_it_was_asked_for() -> None:
-    asked = await traced(EN.parts(EN.full).services, EN.question, "rag", expand=["hyde"])
-    preset = await traced(EN.parts(EN.full).services, EN.question, "rag", preset="best")
+    asked = await EN.parts(EN.full).ask("rag", expand=["hyde"])
+    preset = await EN.parts(EN.full).ask("rag", preset="best")
 
     assert (asked.failed, asked.output["queries"]) == (["generator"], [EN.question])
     assert (preset.failed, preset.output["queries"]) == ([], [EN.question])
@@ -201,7 +181,7 @@ async def test_crag_decides_where_it_is_told_to(
     """An answer from no knowledge is not reflected on: nothing could support it."""
     chat, critic = FakeChat(chunks=["a [1]"]), FakeCritic(share=share)
     parts = EN.parts(EN.full, chat=chat, critic=critic)
-    trace = await traced(parts.services, EN.question, "crag", **options)
+    trace = await parts.ask("crag", **options)
 
     assert trace.nodes == nodes
     assert bool(parts.retriever.asked) == (nodes == LOCAL)
@@ -209,7 +189,7 @@ async def test_crag_decides_where_it_is_told_to(
 
 
 async def test_rag_never_decides() -> None:
-    trace = await traced(EN.parts(EN.full).services, EN.question, "rag", retrieval="never")
+    trace = await EN.parts(EN.full).ask("rag", retrieval="never")
 
     assert trace.nodes == ["prepare", "retrieve", "generate"]
 
@@ -222,13 +202,3 @@ def test_ranks_are_joined_reciprocally() -> None:
     assert [found.id for found in joined] == [b.id, a.id, c.id]
     assert joined[0].retrieval_score == pytest.approx(1 / 61 + 1 / 62)
     assert fused([]) == []
-
-
-async def test_a_plain_run_asks_the_index_once_with_its_search() -> None:
-    parts = EN.parts(EN.full)
-    trace = await traced(parts.services, EN.question, "self_crag", search="bm25", alpha=2.0)
-
-    [search] = parts.retriever.searches
-    assert search is not None
-    assert (search.mode, search.alpha) == ("bm25", 2.0)
-    assert trace.inner["retrieve"] == ["search"]

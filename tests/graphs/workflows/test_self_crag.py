@@ -10,15 +10,11 @@ from graphs.options import Ablation
 from graphs.types import Judgement, Retrieval, WebPage
 from tests.fakes import GOOD, FakeCritic, ScriptedChat
 from tests.graphs.languages import EN, ZH, Parts, World, both_languages
-from tests.graphs.traced import Trace, traced
+from tests.graphs.traced import traced
 from tests.graphs.workflows.test_crag import BEGINNING
 
 DRAFTED = ["build_candidates", "draft", "judge", "select_candidate", "reflect"]
 WEB = ["rewrite_query", "search_web", "select_web_strips"]
-
-
-async def asked(parts: Parts, world: World = EN, **options: object) -> Trace:
-    return await traced(parts.services, world.question, "self_crag", **options)
 
 
 def drafting(world: World, *texts: str, answers: tuple[str, ...] = ("x [1].",)) -> Parts:
@@ -28,7 +24,7 @@ def drafting(world: World, *texts: str, answers: tuple[str, ...] = ("x [1].",)) 
 @both_languages
 async def test_correct_is_drafted_from_what_is_local(world: World) -> None:
     parts = drafting(world, world.full, world.off)
-    trace = await asked(parts, world)
+    trace = await parts.ask("self_crag")
 
     assert trace.nodes == [*BEGINNING, "refine", *DRAFTED]
     assert trace.output["action"] == "correct"
@@ -43,7 +39,7 @@ async def test_correct_is_drafted_from_what_is_local(world: World) -> None:
 
 async def test_incorrect_is_drafted_from_the_web() -> None:
     parts = drafting(ZH, ZH.off)
-    trace = await asked(parts, ZH)
+    trace = await parts.ask("self_crag")
 
     assert trace.nodes == [*BEGINNING, *WEB, *DRAFTED]
     [candidate] = trace.output["candidates"]
@@ -55,7 +51,7 @@ async def test_incorrect_is_drafted_from_the_web() -> None:
 @pytest.mark.parametrize(("mode", "world"), [("joined", EN), ("all", ZH)])
 async def test_ambiguous_is_drafted_from_both(mode: Literal["joined", "all"], world: World) -> None:
     parts = drafting(world, world.half, answers=("x [1].", "y [1].", "z [1]."))
-    trace = await asked(parts, world, ablation=Ablation(ambiguous_candidates=mode))
+    trace = await parts.ask("self_crag", ablation=Ablation(ambiguous_candidates=mode))
 
     assert sorted(trace.nodes) == sorted(
         [*BEGINNING, "refine", *WEB, *DRAFTED] + (["draft"] * 2 if mode == "all" else [])
@@ -72,7 +68,7 @@ async def test_ambiguous_is_drafted_from_both(mode: Literal["joined", "all"], wo
 async def test_what_both_origins_say_is_not_drafted_twice() -> None:
     parts = drafting(EN, EN.half)
     parts.web.pages = [WebPage(EN.url, "Mills", 0.8, (EN.half,))]
-    trace = await asked(parts, ablation=Ablation(ambiguous_candidates="all"))
+    trace = await parts.ask("self_crag", ablation=Ablation(ambiguous_candidates="all"))
     prompts = [parts.chat.prompt(n) for n in range(1, len(parts.chat.asked))]  # type: ignore[union-attr]
 
     assert len(prompts) == len(set(prompts)) == len(trace.output["candidates"]) == 2
@@ -81,7 +77,7 @@ async def test_what_both_origins_say_is_not_drafted_twice() -> None:
 @both_languages
 async def test_with_the_parts_that_need_no_model_it_answers(world: World) -> None:
     parts = world.parts(world.full, world.off)
-    trace = await asked(parts, world)
+    trace = await parts.ask("self_crag")
 
     assert trace.output["retrieval"].decision
     assert trace.answer.replace(" [1]", "").replace("[1]", "") == world.full
@@ -92,20 +88,13 @@ async def test_with_the_parts_that_need_no_model_it_answers(world: World) -> Non
 
 async def test_a_failed_draft_is_quoted_and_judged() -> None:
     chat, critic = ScriptedChat(fails_on=EN.question), FakeCritic()
-    trace = await asked(EN.parts(EN.full, chat=chat, critic=critic))
+    trace = await EN.parts(EN.full, chat=chat, critic=critic).ask("self_crag")
 
     assert trace.failed == ["generator"]
     assert trace.output["generator"] == "extractive"
     assert [event for event in trace.said if "retract" in event], "what was told is void"
     assert trace.streamed == trace.answer
     assert critic.judged == [[trace.answer]]
-
-
-async def test_the_action_is_the_ablations() -> None:
-    trace = await asked(drafting(EN, EN.full), ablation=Ablation(only_action="incorrect"))
-
-    assert trace.output["action"] == "incorrect"
-    assert {draft.origin for draft in trace.output["candidates"]} == {"web"}
 
 
 async def test_a_search_that_began_beside_grading_is_drafted_from() -> None:
@@ -123,7 +112,7 @@ async def test_a_revision_may_take_in_what_was_left_out() -> None:
     lacking = Judgement(1, 1, 0, uncovered=("cats sleep",))
     chat = ScriptedChat(answers=["One [1].", "One [1]. Two [2]."])
     parts = EN.parts(EN.full, EN.off, chat=chat, critic=FakeCritic(script=[lacking, GOOD]))
-    trace = await asked(parts)
+    trace = await parts.ask("self_crag")
 
     assert EN.off in chat.prompt()
     assert [strip.kept for strip in trace.output["internal_strips"]] == [True, True]

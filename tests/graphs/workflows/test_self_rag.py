@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from graphs.options import MAX_RETRIEVALS
 from graphs.text.citations import without_markers
 from graphs.types import Bars, Judgement, Retrieval, Usage
 from tests.fakes import (
@@ -18,17 +17,13 @@ from tests.fakes import (
     ScriptedChat,
 )
 from tests.graphs.languages import EN, ZH, Parts, World, both_languages
-from tests.graphs.traced import Trace, traced
+from tests.graphs.traced import traced
 
 BEGINNING = ["prepare", "decide_retrieval"]
 DRAFTED = ["judge", "select_candidate", "reflect"]
 RETRIEVED = ["retrieve", "grade"]
 WEB = ["rewrite_query", "search_web", "select_web_strips"]
 SELF = pytest.mark.parametrize(("workflow", "world"), [("self_rag", EN), ("self_crag", ZH)])
-
-
-async def asked(parts: Parts, world: World = EN, **options: object) -> Trace:
-    return await traced(parts.services, world.question, "self_rag", **options)
 
 
 def prompts_of(parts: Parts) -> list[str]:
@@ -40,7 +35,7 @@ def prompts_of(parts: Parts) -> list[str]:
 async def test_what_needs_no_retrieval_costs_one_generation(workflow: str, world: World) -> None:
     chat, critic = ScriptedChat(answers=["Four [1]."]), FakeCritic(share=0.1)
     parts = world.parts(world.full, chat=chat, critic=critic)
-    trace = await traced(parts.services, world.question, workflow)
+    trace = await parts.ask(workflow)
 
     assert trace.nodes == [*BEGINNING, "generate"]
     assert trace.answer == trace.streamed == "Four.", "there is nothing to cite"
@@ -69,7 +64,7 @@ async def test_the_mode_or_the_critic_decides(
     options: dict[str, object], critic: FakeCritic, decision: bool, probability: float
 ) -> None:
     parts = EN.parts(EN.full, chat=ScriptedChat(), critic=critic)
-    trace = await asked(parts, **options)
+    trace = await parts.ask("self_rag", **options)
 
     assert trace.output["retrieval"] == Retrieval(decision, probability)
     assert bool(parts.retriever.asked) == decision
@@ -96,7 +91,7 @@ async def test_thanks_and_greetings_are_not_looked_up(said: str, reply: str, wor
 
 async def test_a_critic_that_cannot_decide_retrieves() -> None:
     parts = EN.parts(EN.full, chat=ScriptedChat(), critic=FakeCritic(share=None))
-    trace = await asked(parts)
+    trace = await parts.ask("self_rag")
 
     assert trace.output["retrieval"] == Retrieval(True, 1.0)
     assert trace.failed == ["critic"]
@@ -105,8 +100,8 @@ async def test_a_critic_that_cannot_decide_retrieves() -> None:
 
 async def test_without_a_language_model_every_question_retrieves() -> None:
     parts = ZH.parts(ZH.full, critic=FakeCritic(share=0.0))
-    trace = await asked(parts, ZH)
-    never = await asked(parts, ZH, retrieval="never")
+    trace = await parts.ask("self_rag")
+    never = await parts.ask("self_rag", retrieval="never")
 
     assert trace.output["retrieval"] == Retrieval(True, 0.0)
     assert trace.output["citations"][0].text == ZH.full
@@ -115,7 +110,7 @@ async def test_without_a_language_model_every_question_retrieves() -> None:
 
 async def test_a_direct_answer_that_fails_is_an_abstention() -> None:
     chat = ScriptedChat(fails_on=EN.question)
-    trace = await asked(EN.parts(EN.full, chat=chat, critic=FakeCritic(share=0.0)))
+    trace = await EN.parts(EN.full, chat=chat, critic=FakeCritic(share=0.0)).ask("self_rag")
 
     assert trace.failed == ["generator"]
     assert (trace.answer, trace.output["stopped_by"]) == (EN.unknown, "no_evidence")
@@ -127,7 +122,7 @@ async def test_each_relevant_passage_is_drafted_from_alone(world: World) -> None
     chat = ScriptedChat(answers=["One [1].", "Two [1]."])
     critic = FakeCritic(known={"One [1].": replace(GOOD, support=0.9), "Two [1].": GOOD})
     parts = world.parts(world.off, world.half, world.full, chat=chat, critic=critic)
-    trace = await asked(parts, world)
+    trace = await parts.ask("self_rag")
 
     assert trace.nodes == [*BEGINNING, *RETRIEVED, "build_candidates", "draft", "draft", *DRAFTED]
     assert trace.output["action"] is None
@@ -150,30 +145,22 @@ async def test_each_relevant_passage_is_drafted_from_alone(world: World) -> None
     assert len([event for event in trace.said if "token" in event]) == 1
 
 
-async def test_drafts_are_written_side_by_side() -> None:
+async def test_no_more_drafts_than_allowed_are_written_side_by_side() -> None:
     """Every draft waits for the others to have begun: one after the other would never end."""
     chat = ScriptedChat(meet=asyncio.Barrier(3))
-    texts = [f"{EN.full} Part {n}." for n in range(3)]
-    trace = await asked(EN.parts(*texts, chat=chat, critic=FakeCritic()))
+    texts = [f"{EN.full} Part {n}." for n in range(4)]
+    trace = await EN.parts(*texts, chat=chat, critic=FakeCritic()).ask("self_rag", max_drafts=3)
 
     assert len(trace.output["candidates"]) == 3
     assert trace.output["usage"].llm_calls == 3
     assert trace.failed == []
 
 
-async def test_no_more_drafts_than_allowed() -> None:
-    texts = [f"{EN.full} Part {n}." for n in range(4)]
-    parts = EN.parts(*texts, chat=ScriptedChat(), critic=FakeCritic())
-    trace = await asked(parts, max_drafts=2)
-
-    assert len(trace.output["candidates"]) == len(prompts_of(parts)) == 2
-
-
 async def test_passages_alike_are_drafted_from_once() -> None:
     parts = EN.parts(EN.full, EN.full, chat=ScriptedChat(), critic=FakeCritic())
     alike = [replace(found, title="Page") for found in parts.retriever.passages]
     parts.retriever.passages = alike
-    trace = await asked(parts)
+    trace = await parts.ask("self_rag")
 
     assert len(prompts_of(parts)) == len(trace.output["candidates"]) == 1
 
@@ -181,7 +168,7 @@ async def test_passages_alike_are_drafted_from_once() -> None:
 async def test_one_failed_draft_of_several_is_quoted_instead() -> None:
     chat = ScriptedChat(answers=["Made [1]."], fails_on=EN.half)
     critic = FakeCritic(known={"Made [1].": GOOD}, script=[POOR])
-    trace = await asked(EN.parts(EN.full, EN.half, chat=chat, critic=critic), EN)
+    trace = await EN.parts(EN.full, EN.half, chat=chat, critic=critic).ask("self_rag")
 
     assert trace.failed == ["generator"]
     by_generator = {draft.generator: draft for draft in trace.output["candidates"]}
@@ -196,7 +183,7 @@ async def test_a_critic_that_fails_to_judge_leaves_a_draft(workflow: str) -> Non
     critic = FakeCritic(fails_from_call=1)
     chat = ScriptedChat(answers=["One [1].", "Two [1]."])
     parts = EN.parts(EN.full, EN.half, chat=chat, critic=critic)
-    trace = await traced(parts.services, EN.question, workflow)
+    trace = await parts.ask(workflow)
 
     assert trace.failed == ["critic"]
     assert trace.nodes[-1] == "select_candidate", "it is not asked again"
@@ -214,7 +201,7 @@ async def test_of_a_closed_set_the_votes_of_all_drafts_decide() -> None:
     }
     texts = [f"{EN.full} Part {n}." for n in range(3)]
     parts = EN.parts(*texts, chat=chat, critic=FakeCritic(known=judged))
-    trace = await asked(parts, choices=["true", "false"], max_critic=0)
+    trace = await parts.ask("self_rag", choices=["true", "false"], max_critic=0)
 
     assert trace.answer == "true"
     assert "true | false" in prompts_of(parts)[0]
@@ -222,7 +209,7 @@ async def test_of_a_closed_set_the_votes_of_all_drafts_decide() -> None:
 
 async def test_without_a_model_a_choice_is_picked_by_support() -> None:
     parts = EN.parts(EN.full, critic=FakeCritic())
-    trace = await asked(parts, choices=["in 1852", "in 1901"])
+    trace = await parts.ask("self_rag", choices=["in 1852", "in 1901"])
 
     assert trace.answer == "in 1852"
     assert trace.output["citations"][0].text == EN.full
@@ -230,7 +217,7 @@ async def test_without_a_model_a_choice_is_picked_by_support() -> None:
 
 async def test_irrelevant_passages_make_it_look_again_then_go_to_the_web() -> None:
     parts = ZH.parts(*[ZH.off] * 5, chat=ScriptedChat(), critic=FakeCritic())
-    trace = await asked(parts, ZH, retrieve_k=2)
+    trace = await parts.ask("self_rag", retrieve_k=2)
 
     assert trace.nodes == [
         *BEGINNING, *RETRIEVED * 2, *WEB, "build_candidates", "draft", *DRAFTED
@@ -244,20 +231,18 @@ async def test_irrelevant_passages_make_it_look_again_then_go_to_the_web() -> No
 
 async def test_a_second_look_that_finds_something_is_the_last() -> None:
     parts = EN.parts(EN.off, EN.off, EN.full, chat=ScriptedChat(), critic=FakeCritic())
-    trace = await asked(parts, retrieve_k=2)
+    trace = await parts.ask("self_rag", retrieve_k=2)
 
     assert [k for _, k in parts.retriever.asked] == [2, 4]
     assert parts.web.queries == []
     assert [draft.document_ids for draft in trace.output["candidates"]] == [("p2",)]
 
 
-@pytest.mark.parametrize(("texts", "looks"), [(1, 1), (9, MAX_RETRIEVALS)])
-async def test_it_does_not_look_where_no_more_may_be_found(texts: int, looks: int) -> None:
-    parts = EN.parts(*[EN.off] * texts, chat=ScriptedChat(), critic=FakeCritic())
-    await asked(parts, retrieve_k=2)
+async def test_it_does_not_look_again_where_no_more_may_be_found() -> None:
+    parts = EN.parts(EN.off, chat=ScriptedChat(), critic=FakeCritic())
+    await parts.ask("self_rag", retrieve_k=2)
 
-    assert len(parts.retriever.asked) == looks
-    assert len(parts.web.queries) == 1
+    assert len(parts.retriever.asked) == len(parts.web.queries) == 1
 
 
 @pytest.mark.parametrize(
@@ -278,7 +263,7 @@ async def test_where_nothing_is_relevant_it_admits_not_knowing(
         world.off, web=FakeWebSearch(pages), chat=chat, critic=critic, offline=web == "off"
     )
     options = {"web": "never" if web == "never" else "auto"}
-    trace = await traced(parts.services, world.question, workflow, **options)
+    trace = await parts.ask(workflow, **options)
 
     assert trace.answer == trace.streamed == world.unknown
     assert (trace.output["stopped_by"], trace.output["citations"]) == ("no_evidence", [])
@@ -290,7 +275,7 @@ async def test_where_nothing_is_relevant_it_admits_not_knowing(
 async def test_where_no_draft_comes_of_it_it_admits_not_knowing() -> None:
     question_only = "When did the Bergen paper mill open?"
     parts = EN.parts(question_only, critic=FakeCritic())
-    trace = await asked(parts, web="never")
+    trace = await parts.ask("self_rag", web="never")
 
     assert trace.nodes[-2:] == ["judge", "abstain"], "a question answers nothing"
     assert (trace.answer, trace.output["stopped_by"]) == (EN.unknown, "no_evidence")
@@ -300,7 +285,7 @@ async def test_where_no_draft_comes_of_it_it_admits_not_knowing() -> None:
 async def test_with_the_evaluator_down_the_model_still_answers(workflow: str, world: World) -> None:
     down = FakeEvaluator(fails_from_call=1)
     parts = world.parts(world.full, evaluator=down, chat=ScriptedChat())
-    trace = await traced(parts.services, world.question, workflow)
+    trace = await parts.ask(workflow)
 
     assert set(trace.failed) == {"critic", "evaluator"}
     assert (trace.answer, trace.output["stopped_by"]) == ("x [1].", "answered")
@@ -311,19 +296,10 @@ async def test_with_the_evaluator_down_the_model_still_answers(workflow: str, wo
 async def test_with_evaluator_and_model_down_it_still_says_something() -> None:
     chat = ScriptedChat(fails_on=EN.question)
     parts = EN.parts(EN.full, evaluator=FakeEvaluator(fails_from_call=1), chat=chat)
-    trace = await asked(parts)
+    trace = await parts.ask("self_rag")
 
     assert set(trace.failed) == {"critic", "evaluator", "generator"}
     assert trace.answer == EN.unknown == trace.streamed
-
-
-async def test_with_index_and_web_down_it_admits_not_knowing() -> None:
-    parts = EN.parts(web=FakeWebSearch(fails=True), chat=ScriptedChat(), critic=FakeCritic())
-    parts.retriever.fails = True
-    trace = await asked(parts)
-
-    assert trace.failed == ["retriever", "web_search"]
-    assert (trace.answer, trace.output["stopped_by"]) == (EN.unknown, "no_evidence")
 
 
 CLOSED = [(EN, ["in 1852", "in 1901", "true"]), (ZH, ["1852年", "1901年", "是"])]
@@ -343,9 +319,7 @@ async def test_no_sentence_is_quoted_where_the_set_is_closed(
     workflow: str, world: World, choices: list[str], options: dict[str, Any]
 ) -> None:
     parts = world.parts(world.full, world.half, critic=FakeCritic(script=[WANTING]))
-    trace = await traced(
-        parts.services, world.question, workflow, choices=choices, reflect=True, **options
-    )
+    trace = await parts.ask(workflow, choices=choices, reflect=True, **options)
 
     assert without_markers(trace.answer) in choices
     assert trace.answer == trace.streamed
@@ -365,7 +339,7 @@ async def test_a_revision_outside_a_closed_set_is_none(
 ) -> None:
     chat = ScriptedChat(answers=["false [1]", revision])
     parts = EN.parts(EN.full, chat=chat, critic=FakeCritic(script=[WANTING, GOOD]))
-    trace = await asked(parts, choices=["true", "false"])
+    trace = await parts.ask("self_rag", choices=["true", "false"])
 
     assert (trace.answer, trace.output["stopped_by"]) == (answer, why)
     assert "It is" not in "".join(e["token"]["text"] for e in trace.said if "token" in e)

@@ -117,7 +117,7 @@ async def test_it_begins_before_the_grades_are_there() -> None:
 @pytest.mark.parametrize("text", [EN.half, EN.full])
 async def test_a_web_that_is_down_costs_no_more_than_without(text: str) -> None:
     parts = EN.parts(text, web=FakeWebSearch(fails=True))
-    without, ahead = await traced(parts.services, EN.question), await asked(parts)
+    without, ahead = await parts.ask(), await asked(parts)
 
     for key in ("answer", "citations", "degraded", "stopped_by", "action"):
         assert ahead.output[key] == without.output[key], key

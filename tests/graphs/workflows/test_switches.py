@@ -7,7 +7,6 @@ import pytest
 from graphs.options import Ablation
 from tests.fakes import FakeChat
 from tests.graphs.languages import EN
-from tests.graphs.traced import traced
 from tests.graphs.workflows import test_crag
 
 LOCAL, WEB, NEITHER = set(test_crag.LOCAL), set(test_crag.WEB), {*test_crag.BEGINNING, "generate"}
@@ -32,7 +31,7 @@ LOCAL, WEB, NEITHER = set(test_crag.LOCAL), set(test_crag.WEB), {*test_crag.BEGI
 async def test_the_action_and_its_path(
     text: str, options: dict[str, Any], action: str, nodes: set[str]
 ) -> None:
-    trace = await traced(EN.parts(text).services, EN.question, **options)
+    trace = await EN.parts(text).ask(**options)
 
     assert trace.output["action"] == action
     assert sorted(trace.nodes) == sorted(nodes), "each node of the path, once"
@@ -41,7 +40,7 @@ async def test_the_action_and_its_path(
 
 async def test_without_refinement_whole_passages_are_used_unscored() -> None:
     parts = EN.parts(EN.full, EN.off)
-    trace = await traced(parts.services, EN.question, ablation=Ablation(refinement=False))
+    trace = await parts.ask(ablation=Ablation(refinement=False))
 
     assert [strip.kept for strip in trace.output["internal_strips"]] == [True, True]
     assert [len(call) for call in parts.evaluator.calls] == [2], "graded once"
@@ -49,7 +48,7 @@ async def test_without_refinement_whole_passages_are_used_unscored() -> None:
 
 async def test_without_rewriting_the_question_itself_is_searched() -> None:
     parts = EN.parts(EN.off, chat=FakeChat(chunks=["a [1]"], keywords="never asked"))
-    trace = await traced(parts.services, EN.question, ablation=Ablation(rewriting=False))
+    trace = await parts.ask(ablation=Ablation(rewriting=False))
 
     assert parts.web.queries == [EN.question]
     assert trace.output["rewritten_query"] is None
@@ -59,7 +58,7 @@ async def test_without_rewriting_the_question_itself_is_searched() -> None:
 async def test_without_selection_every_paragraph_is_knowledge() -> None:
     chat = FakeChat(chunks=["a [1]"])
     parts = EN.parts(EN.off, chat=chat)
-    trace = await traced(parts.services, EN.question, ablation=Ablation(selection=False))
+    trace = await parts.ask(ablation=Ablation(selection=False))
 
     assert [strip.kept for strip in trace.output["web_strips"]] == [True, True]
     assert EN.noise in chat.prompt()
@@ -69,23 +68,26 @@ async def test_without_selection_every_paragraph_is_knowledge() -> None:
 async def test_a_strip_mode_cuts_as_it_says() -> None:
     sentence = "The Bergen paper mill did open when {} came along."
     text = " ".join(sentence.format(word) for word in range(7))
-    trace = await traced(EN.parts(text).services, EN.question, strip_mode="groups")
+    trace = await EN.parts(text).ask(strip_mode="groups")
 
     assert len(trace.output["internal_strips"]) == 3
 
 
 async def test_bounds_reach_the_ports() -> None:
     parts = EN.parts(EN.off)
-    trace = await traced(parts.services, EN.question, retrieve_k=3, web_pages=1, top_strips=1)
+    trace = await parts.ask(retrieve_k=3, search="bm25", alpha=2.0, web_pages=1, top_strips=1)
 
     assert parts.retriever.asked == [(EN.question, 3)]
+    [search] = parts.retriever.searches
+    assert search is not None
+    assert (search.mode, search.alpha) == ("bm25", 2.0)
     assert len(trace.output["web_pages"]) == 1
 
 
 async def test_top_strips_bound_each_origin() -> None:
     sentence = "The Bergen paper mill did open when {} came along with its train."
     text = " ".join(sentence.format(word) for word in range(40))
-    trace = await traced(EN.parts(text).services, EN.question, top_strips=2)
+    trace = await EN.parts(text).ask(top_strips=2)
 
     kept = [strip for strip in trace.output["internal_strips"] if strip.kept]
     assert len(trace.output["internal_strips"]) > len(kept) == 2
