@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.errors import Overloaded
@@ -458,7 +458,7 @@ async def at_once(
         return await asyncio.gather(*(batcher.score(task, pairs) for task, pairs in requests))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20)
 @given(asked=requests, bound=st.integers(1, 600), kept=st.sampled_from([0, 3, 1000]))
 def test_scores_are_those_of_the_pair_alone(
     tiny: Scorer,

@@ -186,7 +186,7 @@ TOKENS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TOKENS, st.booleans(), st.booleans())
 def test_any_reply_is_read_within_bounds(
     tokens: list[Token], grounded: bool, one_segment: bool

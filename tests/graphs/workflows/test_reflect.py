@@ -350,7 +350,7 @@ judgements = st.builds(
 ).filter(lambda judgement: judgement != Judgement())  # which is none: the critic failed
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(
     script=st.lists(judgements, min_size=1, max_size=6),
     answers=st.lists(st.sampled_from(["A [1].", "B [1].", "C.", "D [7]."]), min_size=1, max_size=6),
