@@ -9,10 +9,9 @@ from typing import Any
 
 import yaml
 
-from app.extension import load_extensions, settings_of
 from app.settings import Settings
 from evaluator.settings import EvaluatorSettings
-from tests.handbook.reference import variable
+from tests.variables import KINDS, VARIABLES
 
 ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docker"
@@ -40,12 +39,6 @@ CHOSEN = {
     ),
 }
 LIBRARIES = {"evaluator.Dockerfile": {"sentence_transformers"}}  # loaded by name as well
-KINDS = (Settings, EvaluatorSettings, *settings_of(load_extensions()))
-VARIABLES = {
-    variable(settings, name): (settings, name)
-    for settings in KINDS
-    for name in settings.model_fields
-}
 
 Stage = list[tuple[str, str]]
 Service = dict[str, Any]

@@ -16,7 +16,6 @@ from tests.docker_files import (
     ON_GPU,
     PORTS,
     ROOT,
-    VARIABLES,
     check_variables,
     composed,
     given,
@@ -25,6 +24,7 @@ from tests.docker_files import (
     services,
     stages,
 )
+from tests.variables import VARIABLES
 
 OURS = ("setup", "app", "worker")
 SERVICES = services()

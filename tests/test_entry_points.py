@@ -1,5 +1,6 @@
 """`make run` and `make worker` with default settings, each in a folder of its own."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,6 +49,8 @@ def test_make_run_answers_from_the_documents(made: Made, tmp_path: Path) -> None
     assert process.end() < 20
     assert (tmp_path / ".selfcrag/selfcrag.db").exists()
     assert "Traceback" not in process.said
+    for line in ("INFO: +Application startup complete", r"INFO: +127\.0\.0\.1:\d+ - "):
+        assert re.search(rf"^\d{{4}}-\d\d-\d\d [\d:,]+ {line}", process.said, re.MULTILINE), "timed"
 
 
 def test_make_worker_scores(made: Made) -> None:

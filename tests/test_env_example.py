@@ -2,33 +2,19 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from dotenv import dotenv_values
 from pydantic_core import PydanticUndefined
 
-from app.extension import load_extensions, settings_of
 from app.settings import Settings
 from evaluator.settings import EvaluatorSettings, ServeSettings
-from tests.handbook.reference import variable
+from tests.variables import DEFAULTS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / ".env.example"
 ASSIGNMENT = re.compile(r"^#([A-Z_]+)=(.*)$", re.MULTILINE)
 MOST_SET, ALL = EXAMPLE.read_text(encoding="utf-8").split("# Below are all settings")
-
-
-def fields() -> dict[str, Any]:
-    """Variable -> field, of both packages."""
-    return {
-        variable(settings, name): field
-        for settings in (
-            *(Settings, EvaluatorSettings, ServeSettings),
-            *settings_of(load_extensions()),
-        )
-        for name, field in settings.model_fields.items()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +32,7 @@ def test_what_most_set_is_short_and_starts_uncommented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each line says what it is for; all together are settings that fit together."""
-    for name in fields():
+    for name in DEFAULTS:
         monkeypatch.delenv(name, raising=False)
     lines = [line for line in MOST_SET.splitlines() if ASSIGNMENT.match(line)]
     assert 8 <= len(lines) <= 12
@@ -54,7 +40,7 @@ def test_what_most_set_is_short_and_starts_uncommented(
     file = tmp_path / ".env"
     file.write_text("\n".join(line[1:] for line in lines), encoding="utf-8")
 
-    assert set(dotenv_values(file)) <= set(fields())
+    assert dotenv_values(file).keys() <= DEFAULTS.keys()
     settings = Settings(_env_file=file)
     chosen = (settings.generator, settings.chat_model, settings.search, settings.port)
     assert chosen == ("chat", "openai:qwen3@http://127.0.0.1:11434/v1", "tavily", 8000)
@@ -76,4 +62,4 @@ def test_the_values_are_the_defaults(
     read = EvaluatorSettings(_env_file=file)
     read.weights = read.weights.absolute()
     assert read == EvaluatorSettings(_env_file=None)
-    assert all(field.default is not PydanticUndefined for field in fields().values())
+    assert PydanticUndefined not in DEFAULTS.values()

@@ -3,16 +3,13 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
-from pydantic_settings import BaseSettings
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from app.cli.main import cli
-from app.extension import load_extensions, settings_of
 from app.ingest.loaders.by_suffix import READERS
 from app.main import create_app
 from app.schemas.ask import AskRequest, AskResponse
@@ -20,12 +17,13 @@ from app.settings import Settings
 from evaluator.commands import app as evaluator_cli
 from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
-from evaluator.settings import EvaluatorSettings, ServeSettings
+from evaluator.settings import EvaluatorSettings
 from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.options import Ablation, Context
 from graphs.text.language import language_of
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 from tests.handbook import reference
+from tests.variables import DEFAULTS
 
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ("en", "zh")
@@ -56,20 +54,6 @@ def prose_of(language: str, page: str) -> str:
 def anchors_of(page: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def variables_of(settings: type[BaseSettings]) -> dict[str, Any]:
-    return {
-        reference.variable(settings, name): field.default
-        for name, field in settings.model_fields.items()
-    }
-
-
-VARIABLES = {
-    variable: default
-    for settings in (Settings, EvaluatorSettings, ServeSettings, *settings_of(load_extensions()))
-    for variable, default in variables_of(settings).items()
-}
 
 
 def numbers_in(text: str) -> set[str]:
@@ -118,7 +102,7 @@ OPTIONS = {
 FIELDS = [*AskRequest.model_fields, *AskResponse.model_fields]
 # How a page names something, and all there is of it.
 NAMED = {
-    "variable": (r"\bSELFCRAG_[A-Z0-9_]*[A-Z0-9]\b(?!_)", VARIABLES.keys),
+    "variable": (r"\bSELFCRAG_[A-Z0-9_]*[A-Z0-9]\b(?!_)", DEFAULTS.keys),
     "key": (r"(?<![A-Z_])[A-Z]+_API_KEY\b", lambda: FOREIGN_KEYS),
     "option": (r"(?:[Oo]ptions?|选项) `([\w.]+)`", OPTIONS.keys),
     "target": (r"(?:`|^)make ([a-z-]+)", targets),
@@ -192,7 +176,7 @@ def test_reference_pages_are_what_the_code_says() -> None:
 def test_chinese_texts_belong_to_names_that_are_there() -> None:
     """One that is missing fails the test above."""
     chinese = reference.TEXTS["zh"]
-    assert chinese["settings"]["texts"].keys() == VARIABLES.keys()
+    assert chinese["settings"]["texts"].keys() == DEFAULTS.keys()
     known = set(OPTIONS)
     assert chinese["options"]["texts"].keys() <= known
     named = dict(reference.commands())
@@ -220,7 +204,7 @@ def test_tables_of_limits_have_the_defaults(language: str) -> None:
         for page in ("start/model.md", "how-to/deploy.md")
         for row in re.findall(r"^\|.+\|$", text_of(language, page), flags=re.MULTILINE)
     ]
-    held = [(VARIABLES[name], numbers) for (*names,), numbers in rows for name in names]
+    held = [(DEFAULTS[name], numbers) for (*names,), numbers in rows for name in names]
     assert len(held) >= 9
     assert [default for default, numbers in held if f"{default:g}" not in numbers] == []
 

@@ -8,12 +8,12 @@ import pytest
 from langgraph.pregel.remote import RemoteGraph
 
 from tests import fakes
+from tests.app.api.routes.test_ask import assert_cited
 from tests.app.extensions.ai_sdk.test_stream import message, parts_of, post, put_together, texts
 from tests.app.extensions.openai import test_open_webui as open_webui
 from tests.app.extensions.openai import test_responses as responses
 from tests.app.extensions.openai.test_chat import asked, client_of, streamed, told
 from tests.app.serving import Serve, Serving, shown
-from tests.app.test_reflection_http import assert_cited
 from tests.graphs.critics.test_attribution import SentenceEvaluator
 from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 

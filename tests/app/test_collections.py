@@ -93,6 +93,8 @@ def files_in(state: Path) -> list[str]:
 def test_a_question_sees_its_collection_alone(open_to_all: httpx.Client, workflow: str) -> None:
     lamp = asked(open_to_all, ABOUT_LAMP, workflow=workflow, collection="manuals")
     assert "whale oil" in lamp["answer"]
+    run = open_to_all.get(f"/runs/{lamp['run_id']}").json()
+    assert run["request"]["collection"] == "manuals"
     pump = asked(open_to_all, ABOUT_PUMP, workflow=workflow, collection="手册")
     assert "林德" in pump["answer"]
     for question, collection in ((ABOUT_LAMP, "手册"), (ABOUT_PUMP, "manuals"), (ABOUT_LAMP, None)):
@@ -118,11 +120,6 @@ def test_the_sample_is_searched_until_there_are_own_documents(tmp_path: Path) ->
         assert found(client, ABOUT_LAMP) == set()
         assert found(client, ABOUT_PUMP) == {"水泵.md"}
         assert found(client, ABOUT_LAMP, collection="sample") == {"lamp.md"}
-
-
-def test_the_run_keeps_its_collection(open_to_all: httpx.Client) -> None:
-    run_id = asked(open_to_all, ABOUT_LAMP, collection="manuals")["run_id"]
-    assert open_to_all.get(f"/runs/{run_id}").json()["request"]["collection"] == "manuals"
 
 
 def test_an_empty_collection_says_how_it_is_filled(open_to_all: httpx.Client) -> None:
@@ -213,13 +210,6 @@ def test_a_collection_goes_with_its_rows_and_files(open_to_all: httpx.Client, st
     assert "shared/gate.md" not in files_in(state)
     assert names(open_to_all)["default"] == 0
     assert "whale oil" in asked(open_to_all, ABOUT_LAMP, collection="manuals")["answer"]
-
-
-def test_a_parameter_names_the_collection_as_well_as_the_form(open_to_all: httpx.Client) -> None:
-    files = {"files": ("roof.md", b"The roof is of slate.")}
-    response = open_to_all.post("/documents", params={"collection": "roofs"}, files=files)
-    assert response.json()["report"]["documents"][0]["collection"] == "roofs"
-    assert open_to_all.delete("/collections/roofs").status_code == 204
 
 
 @pytest.fixture

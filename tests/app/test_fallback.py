@@ -49,15 +49,14 @@ def asked(serving: Serving, question: str, **options: Any) -> dict[str, Any]:
     return serving.ask(question, workflow="crag", options={**ALWAYS, **options})
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
 def test_the_fallback_writes_where_the_model_fails(
-    serving: Serving, openai_server: OpenAIServer, second_server: OpenAIServer, question: str
+    serving: Serving, openai_server: OpenAIServer, second_server: OpenAIServer
 ) -> None:
     openai_server.status = 500
-    answer = asked(serving, question)
+    answer = asked(serving, CHINESE)
 
     assert answer["models"]["generator"] == SECOND
-    assert FACTS[question] in answer["answer"]
+    assert FACTS[CHINESE] in answer["answer"]
     assert answer["citations"]
     (entry,) = answer["degraded"]
     assert entry["component"] == "generator"

@@ -116,7 +116,7 @@ async def test_a_forgotten_process_comes_back_and_its_run_ends(
 async def test_a_run_goes_on_where_its_process_was_killed(
     settings: Settings, tmp_path: Path
 ) -> None:
-    await assert_run_goes_on(CHINESE, tmp_path, settings.database_url.get_secret_value())
+    await assert_run_goes_on(ENGLISH, tmp_path, settings.database_url.get_secret_value())
 
 
 def test_requests_at_once_are_one_run(serve: Serve, settings: Settings) -> None:

@@ -12,33 +12,19 @@ from langchain_core.outputs import ChatGenerationChunk
 from graphs.ports import Services
 from graphs.types import Judgement
 from tests import fakes
-from tests.app.api.routes.test_ask import ANSWER, CITATION, NUMBER, assert_typed
+from tests.app.api.routes.test_ask import ANSWER, NUMBER, assert_cited, assert_typed
 from tests.app.api.test_sse import names
 from tests.app.serving import Sent, Serve, Serving, shown, wait_until
 from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, TURM
 
-SELF = pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
-BOTH = pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+BOTH = pytest.mark.parametrize(
+    ("workflow", "question"), [("self_rag", ENGLISH), ("self_crag", CHINESE)]
+)
 OPTIONAL = (*NUMBER, type(None))
 JUDGED = {"relevance": OPTIONAL, "support": OPTIONAL, "utility": OPTIONAL, "score": NUMBER}
 CANDIDATE = {"n": int, "origin": str, "document_ids": list, "answer": str, "chosen": bool} | JUDGED
 CRITIQUE = {"round": int, "criticism": str, "accepted": bool} | JUDGED
 ENDS = {"accepted", "unchanged", "max_critic"}
-
-
-def assert_cited(answer: dict[str, Any]) -> None:
-    """Every citation leads to a kept strip and from there to a document or a page."""
-    strips = {strip["id"]: strip for strip in answer["strips"]}
-    sources = {document["id"]: document["source"] for document in answer["documents"]}
-    sources |= {page["url"]: page["url"] for page in answer["web_results"]}
-    assert answer["citations"]
-    for citation in answer["citations"]:
-        assert_typed(citation, CITATION)
-        strip = strips[citation["strip_id"]]
-        assert strip["kept"]
-        assert (strip["text"], strip["score"]) == (citation["text"], citation["score"])
-        assert sources[strip["document_id"]] == citation["source"]
-        assert all(f"[{citation['n']}]" in answer["answer"][a:b] for a, b in citation["spans"])
 
 
 def steps(events: list[Sent], phase: str) -> list[dict[str, Any]]:
@@ -54,7 +40,6 @@ def drafting(answers: list[str], script: list[Judgement], **parts: Any) -> Servi
     )
 
 
-@SELF
 @BOTH
 def test_the_answer_has_the_fields_of_the_contract(
     service: Serving, workflow: str, question: str
@@ -85,7 +70,6 @@ def test_the_answer_has_the_fields_of_the_contract(
     assert_cited(answer)
 
 
-@SELF
 @BOTH
 def test_the_stream_shows_the_answer_and_every_step(
     service: Serving, workflow: str, question: str

@@ -24,6 +24,16 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clean_environment: Non
     return tmp_path
 
 
+def refusal(kind: type[StateSettings] = Settings) -> str:
+    """The one line that the start ends with; it holds no secret."""
+    with pytest.raises(StartFailed) as failed:
+        load_settings(kind)
+    message = str(failed.value)
+    assert "\n" not in message
+    assert SECRET not in message
+    return message
+
+
 def test_nothing_set_needs_nothing() -> None:
     settings = load_settings(Settings)
 
@@ -61,12 +71,10 @@ def test_a_provider_without_what_it_needs_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(StartFailed) as failed:
-        load_settings(Settings)
+    message = refusal()
 
-    assert wanted in str(failed.value)
-    assert value in str(failed.value)
-    assert "\n" not in str(failed.value)
+    assert wanted in message
+    assert value in message
 
 
 @pytest.mark.parametrize(
@@ -147,7 +155,6 @@ def test_a_wrong_setting_told_raw_holds_no_password(
 @pytest.mark.parametrize(
     ("model", "needs_key"),
     [
-        ("openai:m@http://127.0.0.1:11434/v1", False),
         ("openai:m@http://localhost:8080/v1", False),
         ("openai:m@http://[::1]:8080/v1", False),
         ("openai:m@http://192.168.1.7/v1", False),
@@ -224,13 +231,11 @@ def test_a_value_of_another_form_is_told_in_words(
 ) -> None:
     """So are those of earlier versions."""
     monkeypatch.setenv(f"SELFCRAG_{name}", value)
-    with pytest.raises(StartFailed) as failed:
-        load_settings(Settings)
+    message = refusal()
 
-    assert str(failed.value).startswith(f"SELFCRAG_{name}: ")
-    assert expected in str(failed.value)
-    assert SECRET not in str(failed.value)
-    assert "^" not in str(failed.value)
+    assert message.startswith(f"SELFCRAG_{name}: ")
+    assert expected in message
+    assert "^" not in message
 
 
 def test_a_setting_of_an_earlier_version_stops_the_start(
@@ -240,15 +245,11 @@ def test_a_setting_of_an_earlier_version_stops_the_start(
     (bare / ".env").write_text("SELFCRAG_SEARXNG_URL=http://intranet\n", encoding="utf-8")
     monkeypatch.setenv("SELFCRAG_OPENAI_BASE_URL", f"http://u:{SECRET}@127.0.0.1:1/v1")
     monkeypatch.setenv("SELFCRAG_EMBEDDER_MODEL", "")
-    with pytest.raises(StartFailed) as failed:
-        load_settings(StateSettings)
-
-    openai, searxng = str(failed.value).split("; ")
+    openai, searxng = refusal(StateSettings).split("; ")
     assert openai.startswith(
         "SELFCRAG_OPENAI_BASE_URL is gone: SELFCRAG_CHAT_MODEL holds its value"
     )
     assert searxng.startswith("SELFCRAG_SEARXNG_URL is gone: SELFCRAG_SEARCH holds its value")
-    assert SECRET not in str(failed.value)
 
 
 @pytest.mark.parametrize("prefix", ["", "SELFCRAG_"])
@@ -299,13 +300,8 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SELFCRAG_PORT", "eighty"),
         ("SELFCRAG_PORT", "70000"),
         ("SELFCRAG_LOG_LEVEL", "loudest"),
-        ("SELFCRAG_GENERATOR", "gpt9000"),
-        ("SELFCRAG_CRITIC", "nobody"),
-        ("SELFCRAG_GRADER", "oracle"),
         ("SELFCRAG_SEARCH", "altavista"),
         ("SELFCRAG_THRESHOLDS", "guessed"),
-        ("SELFCRAG_CHAT_TEMPERATURE", "hot"),
-        ("SELFCRAG_MAX_RUNS", "0"),
         ("SELFCRAG_UPLOAD_MAX_BYTES", "20000001"),
     ],
 )
@@ -314,14 +310,11 @@ def test_a_bad_value_is_named_without_being_printed(
 ) -> None:
     monkeypatch.setenv("SELFCRAG_CHAT_API_KEY", SECRET)
     monkeypatch.setenv(name, value)
-    with pytest.raises(StartFailed) as failed:
-        load_settings(Settings)
+    message = refusal()
 
-    assert str(failed.value).startswith(f"{name}: ")
-    assert "\n" not in str(failed.value)
-    assert SECRET not in str(failed.value)
+    assert message.startswith(f"{name}: ")
     if not value.isdecimal():
-        assert value not in str(failed.value)
+        assert value not in message
 
 
 def test_every_bad_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

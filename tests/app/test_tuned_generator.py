@@ -70,19 +70,14 @@ def settings_for(server: CausalLMServer, data_dir: Path, generator: str) -> Sett
 
 
 @FORMS
-@pytest.mark.parametrize("stream", [True, False])
 def test_the_tuned_model_answers_as_chat_endpoint(
-    chat_model: Path, form: ServerForm, data_dir: Path, stream: bool
+    chat_model: Path, form: ServerForm, data_dir: Path
 ) -> None:
     with (
         CausalLMServer(chat_model, form) as server,
         Serving(create_app(settings_for(server, data_dir, "chat"))) as serving,
     ):
-        if stream:
-            events = serving.stream(ENGLISH, workflow="crag", options={"web": "never"})
-            answer = next(event.data for event in events if event.name == "answer")
-        else:
-            answer = serving.ask(ENGLISH, workflow="crag", options={"web": "never"})
+        answer = serving.ask(ENGLISH, workflow="crag", options={"web": "never"})
 
     assert answer["answer"] == ANSWER
     assert answer["models"]["generator"] == server.model

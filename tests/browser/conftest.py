@@ -77,6 +77,15 @@ def page(open_page: Callable[[str], Page], shipped: Serving) -> Page:
 
 
 @pytest.fixture
+def harbour(tmp_path: Path) -> Path:
+    """A document on what no other says."""
+    path = tmp_path / "harbour.md"
+    text = "# Harbour of Lirn\n\n## Ice\n\nThe harbour of Lirn freezes for nineteen days a year.\n"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A document that would do harm if any of it were taken for markup."""
     path = tmp_path / "hostile.md"

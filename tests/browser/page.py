@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from graphs.ports import Services
+from tests import fakes
 from tests.app.serving import wait_until
+from tests.app.slow import SlowChat, Waiting
+from tests.umbra import TOWER
 
 WAIT_S = 40.0
 AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
@@ -20,6 +24,12 @@ AT_REST = """
 return document.getAnimations().every((it) =>
   it.playState === "finished" || it.effect.getComputedTiming().iterations === Infinity);
 """
+
+
+def stopping(seconds: float) -> Services:
+    """A chat endpoint that stops for a while in the middle of its answer."""
+    chat = SlowChat(chunks=["It is 87 metres ", "tall [1]."], waiting=Waiting(seconds))
+    return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
 
 
 class Page:

@@ -12,8 +12,6 @@ from tests.browser.page import Page
 
 pytestmark = pytest.mark.browser
 
-HARBOUR = "# Harbour of Lirn\n\n## Ice\n\nThe harbour of Lirn freezes for nineteen days a year.\n"
-
 
 def test_questions_are_made_of_the_documents_at_hand(page: Page) -> None:
     page.wait(lambda: page.count(".example") == 3)
@@ -30,16 +28,15 @@ def test_questions_are_made_of_the_documents_at_hand(page: Page) -> None:
 
 
 def test_files_are_brought_in_from_the_empty_page_and_from_a_conversation(
-    open_page: Callable[[str], Page], tmp_path: Path
+    open_page: Callable[[str], Page], harbour: Path, tmp_path: Path
 ) -> None:
-    files = {"harbour.md": HARBOUR.encode(), "program.exe": b"MZ\x00\x01"}
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
+    program = tmp_path / "program.exe"
+    program.write_bytes(b"MZ\x00\x01")
     settings = Settings(_env_file=None, data_dir=tmp_path / "state", search="off")
     with Serving(create_app(settings)) as serving:
         page = open_page(serving.url)
         assert page.count(".example") == 0, "no documents, no questions about them"
-        page.one("#files").send_keys("\n".join(str(tmp_path / name) for name in files))
+        page.one("#files").send_keys(f"{harbour}\n{program}")
         page.wait(lambda: page.shown("#upload-close"))
         added, refused = (it.text for it in page.all("#upload-report li"))
         assert added.startswith("added")
@@ -53,7 +50,7 @@ def test_files_are_brought_in_from_the_empty_page_and_from_a_conversation(
         page.wait(lambda: page.run_id() and page.ended())
         assert "nineteen days" in page.text("#answer")
 
-        page.one("#files").send_keys(str(tmp_path / "harbour.md"))
+        page.one("#files").send_keys(str(harbour))
         page.wait(lambda: page.shown("#tray #upload-close"))
         assert page.text("#tray #upload-report").startswith("unchanged")
         page.click("#upload-close")

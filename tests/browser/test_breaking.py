@@ -9,12 +9,10 @@ import pytest
 
 from app.settings import Settings
 from app.storage.api_keys import Scope
-from graphs.ports import Services
 from tests import fakes
 from tests.app.keys import key_of
 from tests.app.serving import Serve, Serving
-from tests.app.slow import SlowChat, Waiting
-from tests.browser.page import Page
+from tests.browser.page import Page, stopping
 from tests.umbra import CHINESE, ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
@@ -40,11 +38,6 @@ window.fetch = async (url, init) => {
 """  # noqa: E501
 
 
-def slow(seconds: float) -> Services:
-    chat = SlowChat(chunks=["It is 87 metres ", "tall [1]."], waiting=Waiting(seconds))
-    return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
-
-
 def go(page: Page, place: str) -> None:
     page.do("location.hash = arguments[0]", place)
 
@@ -55,10 +48,14 @@ def speak_chinese(page: Page) -> None:
 
 
 def test_a_live_run_is_followed_past_a_gateway_that_refuses(open_page: Open, serve: Serve) -> None:
-    page = open_page(serve(slow(5)).url)
+    """Also where the page is loaded again meanwhile."""
+    page = open_page(serve(stopping(6)).url)
     page.start(ENGLISH)
     page.wait(lambda: "It is 87" in page.text("#answer"))
     run = page.run_id()
+    page.driver.refresh()
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    assert not page.ended()
     page.open("/#runs")
     page.do(BETWEEN)
     page.do("window.refusals = 2")
@@ -68,7 +65,7 @@ def test_a_live_run_is_followed_past_a_gateway_that_refuses(open_page: Open, ser
 
 
 def test_an_answer_is_fetched_after_a_break(open_page: Open, serve: Serve) -> None:
-    page = open_page(serve(slow(3)).url)
+    page = open_page(serve(stopping(3)).url)
     page.do(BETWEEN)
     page.start(ENGLISH)
     page.wait(lambda: "It is 87" in page.text("#answer"))
@@ -79,7 +76,7 @@ def test_an_answer_is_fetched_after_a_break(open_page: Open, serve: Serve) -> No
 
 
 def test_a_run_that_cannot_be_reached_is_not_called_ended(open_page: Open, serve: Serve) -> None:
-    page = open_page(serve(slow(3)).url)
+    page = open_page(serve(stopping(3)).url)
     page.do(BETWEEN)
     page.start(CHINESE)
     page.wait(lambda: "It is 87" in page.text("#answer"))
@@ -98,17 +95,21 @@ def test_a_run_that_cannot_be_reached_is_not_called_ended(open_page: Open, serve
     assert not page.shown("#failed")
 
 
-def test_a_cancelled_run_took_as_long_as_it_did(open_page: Open, serve: Serve) -> None:
+def test_a_cancelled_run_shows_what_there_is_and_its_time(open_page: Open, serve: Serve) -> None:
     def took() -> float:
         return float(re.findall(r"([\d.]+) s\b", page.text("#state"))[0])
 
-    page = open_page(serve(slow(30)).url)
+    page = open_page(serve(stopping(30)).url)
     page.start(ENGLISH)
     page.wait(lambda: "It is 87" in page.text("#answer"))
     time.sleep(2)
-    page.click("#cancel")
+    page.one("#cancel").send_keys("\ue00c")
     page.wait(page.ended)
+    assert "cancelled" in page.text("#state")
     assert took() >= 2
+    page.unfold()
+    page.click("#facts-card summary")
+    assert page.text("#facts").count("cancelled") == 1
     live = took()
     page.driver.refresh()
     page.wait(lambda: " s" in page.text("#state"))
@@ -135,7 +136,7 @@ def test_a_late_run_does_not_take_the_place_of_a_later_one(page: Page) -> None:
 
 
 def test_a_run_is_cancelled_before_its_name_has_come(open_page: Open, serve: Serve) -> None:
-    service = serve(slow(30))
+    service = serve(stopping(30))
     page = open_page(service.url)
     page.do(BETWEEN)
     page.do("window.held = 'ask'")
@@ -175,7 +176,7 @@ def test_a_question_too_long_is_told_so(page: Page) -> None:
     page.wait(lambda: "最多" in page.text("#failed"))
 
 
-def test_a_key_that_opens_nothing_is_asked_for_again(
+def test_a_key_is_asked_for_until_one_opens_something(
     open_page: Open, serve: Serve, tmp_path: Path
 ) -> None:
     settings = Settings(_env_file=None, data_dir=tmp_path)
@@ -191,7 +192,9 @@ def test_a_key_that_opens_nothing_is_asked_for_again(
     page.wait(lambda: page.shown("#key-form"))
     page.one("#key").send_keys(f"{good}\ue007")
     page.wait(lambda: page.count("#workflow option") > 0)
+    assert "87 metres" in page.ask(ENGLISH)
     assert not page.shown("#key-form")
+    assert page.do("return [localStorage.length, document.cookie]") == [0, ""]
 
 
 def test_another_row_is_pressed_while_one_waits_to_be_sure(page: Page) -> None:
@@ -220,7 +223,7 @@ def test_the_focus_stays_with_what_can_be_pressed(open_page: Open, serve: Serve)
     def at() -> str:
         return str(page.do("return document.activeElement.id"))
 
-    page = open_page(serve(slow(30)).url)
+    page = open_page(serve(stopping(30)).url)
     page.one("#question").send_keys(ENGLISH)
     page.one("#ask").send_keys("\ue007")
     page.wait(lambda: at() == "cancel" and "It is 87" in page.text("#answer"))
@@ -246,7 +249,7 @@ def test_a_comparison_of_nothing_shows_the_runs(page: Page) -> None:
 
 
 def test_workflows_and_reasons_are_told_in_chinese(open_page: Open, serve: Serve) -> None:
-    page = open_page(serve(slow(30)).url)
+    page = open_page(serve(stopping(30)).url)
     speak_chinese(page)
     page.click("#options summary")
     page.wait(lambda: "起草" in page.text("#workflow-about"))

@@ -3,40 +3,28 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.settings import Settings
-from tests import fakes
-from tests.app.keys import key_of
-from tests.app.serving import Serve, Serving, wait_until
+from tests.app.serving import Serving, wait_until
 from tests.browser.page import Page
-from tests.umbra import CHINESE, ENGLISH, TOWER
+from tests.umbra import CHINESE, ENGLISH
 
 pytestmark = pytest.mark.browser
 
 Open = Callable[[str], Page]
 
 
-def bring(page: Page, *files: Path) -> None:
-    """Opens the documents and chooses files there."""
+def bring(page: Page, file: Path) -> None:
+    """Opens the documents and chooses a file there."""
     page.click("#to-documents")
-    page.wait(lambda: page.count("#document-list li") > 0)
-    page.one("#files").send_keys("\n".join(str(file) for file in files))
+    page.wait(lambda: page.count("#document-list li") >= 4)
+    page.one("#files").send_keys(str(file))
     page.wait(lambda: "added" in page.text("#upload-state"))
 
 
-def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: Path) -> None:
-    harbour = tmp_path / "harbour.md"
-    harbour.write_text("# Harbour\n\nThe harbour of Lirn freezes for nineteen days.\n", "utf-8")
-    program = tmp_path / "program.exe"
-    program.write_bytes(b"MZ\x00\x01")
-    bring(page, harbour, program)
-
-    assert "1 added" in page.text("#upload-state")
-    assert "1 refused" in page.text("#upload-state")
-    assert "program.exe" in page.text("#upload-report")
+def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, harbour: Path) -> None:
+    bring(page, harbour)
     page.click("#to-ask")
     assert "nineteen" in page.ask("How long does the harbour of Lirn freeze?")
     page.click(".citation a[href^='#document=']")
@@ -46,7 +34,7 @@ def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: 
 
     page.click("#to-documents")
     page.wait(lambda: "harbour.md" in page.text("#document-list"))
-    page.click("#document-list button[aria-label='Delete Harbour']")
+    page.click("#document-list button[aria-label='Delete Harbour of Lirn']")
     assert "harbour.md" in page.text("#document-list"), "the first press only asks"
     page.click("#document-list button.sure")
     page.wait(lambda: "harbour.md" not in page.text("#document-list"))
@@ -55,11 +43,9 @@ def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: 
 
 
 def test_a_chosen_collection_is_asked_listed_and_filled(
-    page: Page, shipped: Serving, tmp_path: Path
+    page: Page, shipped: Serving, harbour: Path
 ) -> None:
     assert not page.shown("#collection"), "there is one alone"
-    harbour = tmp_path / "harbour.md"
-    harbour.write_text("# Harbour\n\nThe harbour of Lirn freezes for nineteen days.\n", "utf-8")
     shipped.client.post("/collections", json={"name": "港口"})
     try:
         page.open()
@@ -77,13 +63,6 @@ def test_a_chosen_collection_is_asked_listed_and_filled(
         assert page.complaints() == []
     finally:
         shipped.client.delete("/collections/港口")
-
-
-def test_documents_are_searched_by_name(page: Page) -> None:
-    page.click("#to-documents")
-    page.wait(lambda: page.count("#document-list li") >= 4)
-    page.one("#document-search").send_keys("bread")
-    page.wait(lambda: page.count("#document-list li") == 2)
 
 
 HOLD = """
@@ -150,16 +129,6 @@ def test_two_runs_are_compared(page: Page) -> None:
     assert "options.retrieve_k" in page.text("#diff")
     assert page.count("#diff del") >= 1
     assert page.count("#diff ins") >= 1
-
-
-def test_a_run_is_opened_from_the_list(page: Page) -> None:
-    answer = page.ask(ENGLISH)
-    run = page.run_id()
-    page.open("/#runs")
-    page.wait(lambda: page.count("#run-list li") > 0)
-    page.click(f"#run-list li[data-run='{run}'] a")
-    page.wait(lambda: page.text("#answer") == answer)
-    assert page.count("#flow [data-stage]") > 3
 
 
 def test_runs_are_looked_for_and_evaluations_begun(page: Page, tmp_path: Path) -> None:
@@ -251,26 +220,3 @@ def test_feedback_is_kept_with_the_run(page: Page, shipped: Serving) -> None:
     assert (kept["score"], kept["corrected_answer"]) == (-1, "87 metres.")
     page.driver.refresh()
     page.wait(lambda: "87 metres." in page.text("#feedback"))
-
-
-def test_a_key_is_asked_for_only_where_one_is_needed(
-    open_page: Open, serve: Serve, tmp_path: Path
-) -> None:
-    settings = Settings(_env_file=None, data_dir=tmp_path)
-    secret = key_of(tmp_path, "ann", "laptop")
-    chat: Any = fakes.FakeChat(chunks=["It is 87 metres tall [1]."])
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat), settings)
-    page = open_page(serving.url)
-    assert page.shown("#key-form")
-    page.one("#key").send_keys(secret)
-    page.click("#key-form button")
-    page.wait(lambda: page.count("#workflow option") > 0)
-
-    assert "87 metres" in page.ask(ENGLISH)
-    assert not page.shown("#key-form")
-    assert page.do("return [localStorage.length, document.cookie]") == [0, ""]
-
-
-def test_no_key_is_asked_for_where_there_are_none(page: Page) -> None:
-    page.ask(ENGLISH)
-    assert not page.shown("#key-form")

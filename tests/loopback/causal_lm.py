@@ -50,10 +50,6 @@ class CausalLMServer(LoopbackServer):
         self._tokenizer = tokenizers.from_pretrained(folder)
         self.model, self.form = folder.name, form
 
-    @property
-    def base_url(self) -> str:
-        return f"{self.url}/v1"
-
     def routes(self) -> Sequence[BaseRoute]:
         return [
             Route("/v1/completions", self.completions, methods=["POST"]),
@@ -73,17 +69,14 @@ class CausalLMServer(LoopbackServer):
         return JSONResponse(self._about("text_completion", [choice], prompt, tokens))
 
     async def chat(self, request: Request) -> Response:
+        """As a stream, as the service asks for it."""
         body = await self._body(request)
         prompt = self._tokenizer.apply_chat_template(
             body["messages"], add_generation_prompt=True, return_dict=True
         )["input_ids"]
         tokens, ending = self._write(prompt, body)
-        if body.get("stream"):
-            events = self._stream(body, prompt, tokens, ending)
-            return StreamingResponse(events, media_type="text/event-stream")
-        message = {"role": "assistant", "content": self._text(tokens)}
-        choice = {"index": 0, "message": message, "finish_reason": ending}
-        return JSONResponse(self._about("chat.completion", [choice], prompt, tokens))
+        events = self._stream(body, prompt, tokens, ending)
+        return StreamingResponse(events, media_type="text/event-stream")
 
     async def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(await request.body())

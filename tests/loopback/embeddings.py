@@ -29,10 +29,6 @@ class EmbeddingsServer(LoopbackServer):
         self.width = WIDTH
 
     @property
-    def base_url(self) -> str:
-        return f"{self.url}/v1"
-
-    @property
     def batches(self) -> list[list[str]]:
         """The texts of each request that was answered."""
         return [request.body["input"] for request in self.requests if request.body]

@@ -19,10 +19,6 @@ class ImagesServer(LoopbackServer):
     refuses_form = False
     sends = encoded(drawn(77))
 
-    @property
-    def base_url(self) -> str:
-        return f"{self.url}/v1"
-
     def routes(self) -> Sequence[BaseRoute]:
         return [
             Route("/v1/images/generations", self.make, methods=["POST"]),

@@ -102,10 +102,6 @@ class OpenAIServer(LoopbackServer):
         self.abandoned = 0
 
     @property
-    def base_url(self) -> str:
-        return f"{self.url}/v1"
-
-    @property
     def prompts(self) -> list[str]:
         """The text of all messages of each completion asked for."""
         return [

@@ -102,10 +102,6 @@ class ReflectiveServer(LoopbackServer):
         """Gives log-probabilities as llama.cpp's server does: in the form of chat."""
 
     @property
-    def base_url(self) -> str:
-        return f"{self.url}/v1"
-
-    @property
     def prompts(self) -> list[str]:
         return [request.body["prompt"] for request in self.requests if request.body]
 

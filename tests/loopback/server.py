@@ -52,6 +52,11 @@ class LoopbackServer:
         self.under_way = self.most_at_once = self.together = 0
         self._gathered = asyncio.Event()
 
+    @property
+    def base_url(self) -> str:
+        """Of those that speak an API of OpenAI's."""
+        return f"{self.url}/v1"
+
     def routes(self) -> Sequence[BaseRoute]:
         raise NotImplementedError
 

@@ -50,8 +50,7 @@ def test_the_accept_header_asks_for_a_stream(service: Serving) -> None:
     assert plain.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("workflow", ["rag", "crag"])
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@pytest.mark.parametrize(("workflow", "question"), [("rag", ENGLISH), ("crag", CHINESE)])
 def test_the_stream_ends_with_the_json_answer(
     service: Serving, question: str, workflow: str
 ) -> None:
@@ -70,7 +69,7 @@ def test_the_stream_ends_with_the_json_answer(
     assert run == {name: streamed[name] for name in ("run_id", "thread_id", "workflow")}
 
 
-def test_steps_come_in_order_with_their_times(service: Serving) -> None:
+def test_steps_come_in_order_with_their_times_and_details(service: Serving) -> None:
     events = service.stream(ENGLISH, workflow="crag")
     told = [event.data for event in events if event.name == "step"]
 
@@ -88,24 +87,16 @@ def test_steps_come_in_order_with_their_times(service: Serving) -> None:
     assert all("took_ms" in step for step in ends)
     assert {step["step"]: step["took_ms"] for step in ends} == events[-2].data["timings_ms"]
 
-
-def test_the_details_tell_grades_action_and_strips(service: Serving) -> None:
-    events = service.stream(ENGLISH, workflow="crag")
     answer = events[-2].data
-    ended = {
-        event.data["step"]: event.data["detail"]
-        for event in events
-        if event.name == "step" and event.data["phase"] == "end"
-    }
-
-    assert {doc["id"] for doc in ended["retrieve"]["documents"]} == {
+    details = {step["step"]: step["detail"] for step in ends}
+    assert {doc["id"] for doc in details["retrieve"]["documents"]} == {
         doc["id"] for doc in answer["documents"]
     }
-    assert ended["grade"]["action"] == "correct"
-    assert ended["grade"]["documents"] == answer["documents"]
-    assert ended["grade"]["thresholds"] == answer["thresholds"]
-    assert ended["refine"]["strips"] == answer["strips"]
-    assert ended["generate"]["answer"] == answer["answer"]
+    assert details["grade"]["action"] == "correct"
+    assert details["grade"]["documents"] == answer["documents"]
+    assert details["grade"]["thresholds"] == answer["thresholds"]
+    assert details["refine"]["strips"] == answer["strips"]
+    assert details["generate"]["answer"] == answer["answer"]
 
 
 def test_a_step_is_told_while_it_runs(serve: Serve) -> None:

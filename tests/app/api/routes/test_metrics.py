@@ -39,7 +39,9 @@ def serving(serve: Serve) -> Serving:
 
 
 def test_a_run_is_counted_with_its_steps_and_costs(serving: Serving) -> None:
-    answer = serving.ask(QUESTION, workflow="crag")
+    """And not a word of its user is told."""
+    thread = "thread-of-someone"
+    answer = serving.ask(QUESTION, workflow="crag", thread_id=thread)
     run = {"workflow": "crag", "action": answer["action"], "stopped_by": answer["stopped_by"]}
 
     assert value(serving, "runs_total", **run) == 1
@@ -54,12 +56,17 @@ def test_a_run_is_counted_with_its_steps_and_costs(serving: Serving) -> None:
     for name, spent in answer["usage"].items():
         assert value(serving, f"{name}_total") == spent, name
     assert value(serving, "runs_in_progress") == 0
+    text = serving.client.get("/metrics").text
+    for secret in (thread, answer["run_id"], "tower", "127.0.0.1"):
+        assert secret not in text
 
 
-def test_a_workflow_without_an_action_says_none(serving: Serving) -> None:
+def test_a_stream_and_a_workflow_without_an_action_are_counted(serving: Serving) -> None:
+    """The time of a stream is that until it began."""
     serving.stream(QUESTION, workflow="rag")
     run = {"workflow": "rag", "action": "none", "stopped_by": "answered"}
     assert value(serving, "runs_total", **run) == 1
+    assert value(serving, "http_request_seconds_count", route="/ask") == 1
 
 
 def test_a_part_that_failed_is_counted_once_a_run(serve: Serve) -> None:
@@ -137,19 +144,6 @@ def test_requests_are_counted_by_route_never_by_path(serving: Serving) -> None:
     assert count("other", "/ask", 405) == 1
     routes = {dict(labels).get("route") for _, labels in samples(serving)} - {None}
     assert routes <= {"/ask", "/health/live", "/metrics", "unmatched"}
-
-
-def test_a_streams_time_is_that_until_it_began(serving: Serving) -> None:
-    serving.stream(QUESTION)
-    assert value(serving, "http_request_seconds_count", route="/ask") == 1
-
-
-def test_no_series_tells_of_a_user(serving: Serving) -> None:
-    thread = "thread-of-someone"
-    answer = serving.ask(QUESTION, thread_id=thread)
-    text = serving.client.get("/metrics").text
-    for secret in (thread, answer["run_id"], "tower", "127.0.0.1"):
-        assert secret not in text
 
 
 def test_the_knowledge_base_is_measured(service: Serving) -> None:

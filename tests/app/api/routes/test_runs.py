@@ -98,10 +98,9 @@ def test_a_run_that_is_not_there_is_404(quick: Serving) -> None:
         assert response.headers["content-type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-def test_a_stream_cut_anywhere_goes_on_where_it_was_cut(quick: Serving, question: str) -> None:
+def test_a_stream_cut_anywhere_goes_on_where_it_was_cut(quick: Serving) -> None:
     """At every byte: what was read whole, and what follows it, make the uncut stream."""
-    body = {"question": question, "stream": True, "workflow": "rag"}
+    body = {"question": CHINESE, "stream": True, "workflow": "rag"}
     whole = quick.client.post("/ask", json=body).content
     run_id = json.loads(whole.split(b"data: ")[1].split(b"\n")[0])["run_id"]
     events = whole.decode().split("\n\n")[:-1]
@@ -167,22 +166,16 @@ def test_a_cancelled_run_tells_its_best_answer(serve: Serve) -> None:
     assert (run["status"], run["stopped_by"]) == ("cancelled", "cancelled")
 
 
-@pytest.mark.parametrize(
-    ("question", "said"),
-    [(ENGLISH, "This run was cancelled before"), (CHINESE, "本次运行在找到答案之前被取消了")],
-)
-def test_one_cancelled_before_it_knew_anything_says_so(
-    serve: Serve, question: str, said: str
-) -> None:
+def test_one_cancelled_before_it_knew_anything_says_so(serve: Serve) -> None:
     waiting = Waiting()
     slow = SlowEvaluator(waiting=waiting)
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=slow))
-    with serving.following(question) as live:
+    with serving.following(CHINESE) as live:
         run_id = next(live).data["run_id"]
         wait_until(lambda: bool(waiting.at_s), 5)
         serving.client.post(f"/runs/{run_id}/cancel")
         answer = next(event for event in live if event.name == "answer").data
-    assert answer["answer"].startswith(said)
+    assert answer["answer"].startswith("本次运行在找到答案之前被取消了")
     assert answer["stopped_by"] == "cancelled"
 
 
