@@ -114,6 +114,19 @@ def test_a_call_that_ends_with_its_run_is_counted_and_closed(
     assert answer["usage"]["llm_calls"] == len(openai_server.requests) == 1
 
 
+def test_what_is_written_at_the_deadline_is_the_answer(
+    serving: Serving, openai_server: OpenAIServer
+) -> None:
+    openai_server.says = " ".join(f"It has {n} stairs [1]." for n in range(500))
+    openai_server.token_delay_s = 0.05
+    answer, _ = asked(serving, ENGLISH, deadline_ms=2500)
+    assert answer["answer"].startswith("It has 0 stairs [1]. It has 1 stairs [1].")
+    assert answer["answer"].endswith(" stairs [1].")
+    assert answer["models"]["generator"] == "fake-chat"
+    assert "cut off at the run's deadline" in reason(answer, "generator")
+    wait_until(lambda: openai_server.abandoned == 1, 2)
+
+
 def test_calls_of_one_run_share_the_openings_of_their_prompts(
     serving: Serving, openai_server: OpenAIServer
 ) -> None:

@@ -98,8 +98,8 @@ def test_requests_at_once_are_one_run(serve: Serve, kept: Settings) -> None:
 
 def test_a_run_goes_on_for_whoever_asked_again(serve: Serve) -> None:
     """Though the client that began it leaves."""
-    serving = serve(parts(0.5))
-    impatient = httpx.Client(base_url=serving.url, timeout=0.4, trust_env=False)
+    serving = serve(parts(2.0))
+    impatient = httpx.Client(base_url=serving.url, timeout=1.5, trust_env=False)
     with ThreadPoolExecutor(1) as pool, impatient:
         first = pool.submit(ask, impatient, "k")
         wait_until(lambda: len(runs_of(serving.client)) == 1, 5)
