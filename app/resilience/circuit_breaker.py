@@ -84,6 +84,9 @@ class CircuitBreaker:
         """Whether the last call failed, as far as it had a verdict."""
         return self._failures > 0
 
+    def close(self) -> None:
+        self._failures, self._open_until = 0, None
+
     @contextmanager
     def attempt(self, refused: Refused) -> Iterator[Attempt]:
         """Around a call. Raises at once what `refused` makes of the reason while it is open."""
@@ -135,7 +138,7 @@ class CircuitBreaker:
         if is_probe:
             log.info("circuit breaker of %s is closed", self.name)
         if is_probe or self._open_until is None:
-            self._failures, self._open_until = 0, None
+            self.close()
 
 
 class HostBreakers:
@@ -152,6 +155,9 @@ class HostBreakers:
         """0 all closed, 1 one is open, 0.5 one is half-open."""
         self._forget()
         return max((breaker.openness() for breaker, _ in self._hosts.values()), default=0.0)
+
+    def close(self) -> None:
+        self._hosts.clear()
 
     @contextmanager
     def attempt(self, host: str, refused: Refused) -> Iterator[Attempt]:

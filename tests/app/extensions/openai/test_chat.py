@@ -58,7 +58,7 @@ def test_the_workflows_are_the_models(client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize(
     ("workflow", "question"),
-    zip(sorted(WORKFLOWS.keys() - {IMAGE_WORKFLOW}), cycle([ENGLISH, CHINESE]), strict=False),
+    list(zip(sorted(WORKFLOWS.keys() - {IMAGE_WORKFLOW}), cycle([ENGLISH, CHINESE]), strict=False)),
 )
 def test_a_completion_is_answered_and_cited(
     client: openai.OpenAI, workflow: str, question: str
