@@ -259,10 +259,10 @@ class FakeChat(BaseChatModel):
         for number, text in enumerate(self.chunks if is_answer else [self.keywords]):
             if is_answer and number == self.fails_after:
                 raise GeneratorFailed("the model is gone")
-            yield ChatGenerationChunk(message=AIMessageChunk(text))
+            yield ChatGenerationChunk(message=AIMessageChunk(content=text))
             if self.pause_s:
                 await asyncio.sleep(self.pause_s)
-        yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=_USED))
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", usage_metadata=_USED))
 
     def prompt(self, call: int = -1) -> str:
         """What was said to it in one call, system and user together."""

@@ -27,7 +27,7 @@ from app.errors import (
 )
 from app.observability.audit import audit
 from app.schemas.ask import COLLECTION_RULE, CollectionName
-from app.storage.database import execute, metadata, now, rows_of, values_of
+from app.storage.database import metadata, now, rows_of
 from app.storage.signed_addresses import AddressSigner, SignedQuery
 from graphs.options import DEFAULT_COLLECTION
 
@@ -167,12 +167,17 @@ async def list_keys(engine: AsyncEngine) -> list[Key]:
 
 async def revoke_key(engine: AsyncEngine, key_id: str) -> bool:
     """Ends a key for good; False where there is none of that id."""
-    valid = KEYS.update().where(KEYS.c.id == key_id, KEYS.c.revoked_at.is_(None))
-    changed = await execute(engine, valid.values(revoked_at=now()))
-    owners = await values_of(engine, select(KEYS.c.owner).where(KEYS.c.id == key_id))
-    if changed:
-        audit("key revoked", owners[0], [key_id])
-    return bool(owners)
+    async with engine.begin() as connection:
+        changed = await connection.execute(
+            KEYS.update()
+            .where(KEYS.c.id == key_id, KEYS.c.revoked_at.is_(None))
+            .values(revoked_at=now())
+        )
+        result = await connection.execute(select(KEYS.c.owner).where(KEYS.c.id == key_id))
+        owner = result.scalar_one_or_none()
+    if changed.rowcount and owner is not None:
+        audit("key revoked", owner, [key_id])
+    return owner is not None
 
 
 class KeyRing:

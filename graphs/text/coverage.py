@@ -1,33 +1,50 @@
 """Coverage: which share of a question's content words stands in the texts that answer it."""
 
-from collections.abc import Iterable
+from functools import cache
 
-from graphs.text.language import tokens_of
+from opencc import OpenCC
 
-_ENDINGS = ("'s", "’s", "ing", "ed", "es", "s")
+from graphs.text.language import SMALL_WORDS, tokens_of
+
+MAX_CHARS = 20_000
 _SHORTEST = 3
 
 
-def coverage(question: str, texts: Iterable[str]) -> float:
-    """0 to 1; 1 for a question without content words."""
-    needed = content_terms(question)
-    present = {term for text in texts for term in content_terms(text)}
-    return len(needed & present) / len(needed) if needed else 1.0
+def coverage(question: str, text: str) -> float | None:
+    """0 to 1; None for a question without content words. The first 20,000 characters count."""
+    needed, present = content_terms(question), content_terms(text)
+    return len(needed & present) / len(needed) if needed else None
 
 
 def content_terms(text: str) -> set[str]:
-    """English words without their endings, words of grammar left out, and pairs of ideographs."""
+    """English words by their stems, words of grammar left out, and pairs of ideographs.
+
+    Traditional characters count as their Simplified ones.
+    """
     terms = set[str]()
-    for token in tokens_of(text):
+    for token in tokens_of(text[:MAX_CHARS]):
         if token.is_chinese:
-            terms.update(token.text[at : at + 2] for at in range(max(1, len(token.text) - 1)))
-        elif not token.is_small:
-            terms.add(_without_ending(token.text.casefold()))
+            run = _converter().convert(token.text)
+            terms.update(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+            continue
+        word = token.text.casefold().replace("’", "'")
+        if not SMALL_WORDS & {word, word.removesuffix("'s")}:
+            terms.add(_stem(word.removesuffix("'s")))
     return terms
 
 
-def _without_ending(word: str) -> str:
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
-            return word.removesuffix(ending)
+@cache
+def _converter() -> OpenCC:
+    return OpenCC("t2s")
+
+
+def _stem(word: str) -> str:
+    """Without plural, -ing, -ed and a last e, as far as three letters stay."""
+    if word.endswith("ies"):
+        word = f"{word[:-3]}y"
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed", "e"):
+        if len(word) - len(ending) >= _SHORTEST:
+            word = word.removesuffix(ending)
     return word

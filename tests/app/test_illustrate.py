@@ -307,6 +307,8 @@ def in_ui(*urls: str, **fields: Any) -> dict[str, Any]:
         ("/ask", {"question": "?", "image": LONG}, "at most 950000 characters"),
         ("/v1/chat/completions", in_chat(LONG), "at most 950,000 characters"),
         ("/v1/chat/completions", in_chat(WHEEL, WHEEL), "holds 2 images"),
+        ("/v1/responses", in_responses(WHEEL, WHEEL), "holds 2 images"),
+        ("/ask/ui", in_ui(WHEEL, WHEEL), "holds 2 images"),
         ("/v1/chat/completions", in_chat(WHEEL, model="rag"), "image_url; only text"),
         ("/v1/responses", in_responses(LONG), "at most 950,000 characters"),
         ("/v1/responses", in_responses(WHEEL, model="rag"), "input_image; only text"),

@@ -119,7 +119,8 @@ def test_what_is_written_at_the_deadline_is_the_answer(
 ) -> None:
     openai_server.says = " ".join(f"It has {n} stairs [1]." for n in range(500))
     openai_server.token_delay_s = 0.05
-    answer, _ = asked(serving, ENGLISH, deadline_ms=2500)
+    answer, took_s = asked(serving, ENGLISH, deadline_ms=2500)
+    assert took_s < 2.5 + 1
     assert answer["answer"].startswith("It has 0 stairs [1]. It has 1 stairs [1].")
     assert answer["answer"].endswith(" stairs [1].")
     assert answer["models"]["generator"] == "fake-chat"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graphs.generation.answer import EXTRACTIVE
 from graphs.reflection.scores import choose, early_answer, selected
 from graphs.state import Answer, Context, Question
-from graphs.types import Draft, Judgement, Strip
+from graphs.types import Draft, Judgement, Language, Strip
 from prompts import prompt
 from tests.fakes import passage
 
@@ -100,9 +100,14 @@ def test_ungraded_passages_count_once_an_answer_is_written() -> None:
     assert found_wanting["citations"] == []
 
 
-def test_a_run_stopped_with_nothing_says_why_in_the_question_s_language() -> None:
-    answer = early_answer({}, {"question": "它多高？"}, [], Context(), "cancelled", is_writing=True)
+@pytest.mark.parametrize(("question", "language"), [("How tall is it?", "en"), ("它多高？", "zh")])
+def test_a_run_stopped_with_nothing_says_why_in_its_language(
+    question: str, language: Language
+) -> None:
+    answer = early_answer({}, {"question": question}, [], Context(), "cancelled", is_writing=True)
 
     assert answer == {
-        "answer": prompt("cancelled", "zh").render(), "citations": [], "stopped_by": "cancelled"
-    }  # fmt: skip
+        "answer": prompt("cancelled", language).render(),
+        "citations": [],
+        "stopped_by": "cancelled",
+    }

@@ -21,6 +21,20 @@ async def test_without_the_index_the_web_answers() -> None:
     assert trace.output["citations"][0].source == ZH.url
 
 
+@pytest.mark.parametrize(
+    ("workflow", "failed"), [("rag", ["retriever"]), ("self_rag", ["retriever", "web_search"])]
+)
+async def test_without_index_and_web_it_knows_nothing(workflow: str, failed: list[str]) -> None:
+    parts = EN.parts(
+        web=FakeWebSearch(fails=True), chat=fakes.ScriptedChat(), critic=fakes.FakeCritic()
+    )
+    parts.retriever.fails = True
+    trace = await traced(parts.services, EN.question, workflow)
+
+    assert (trace.failed, trace.answer) == (failed, EN.unknown)
+    assert trace.output["stopped_by"] == "no_evidence"
+
+
 async def test_without_grades_there_is_no_action_and_no_web() -> None:
     parts = EN.parts(EN.full, evaluator=FakeEvaluator(fails_from_call=1))
     trace = await parts.ask()

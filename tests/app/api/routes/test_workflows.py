@@ -96,3 +96,9 @@ def test_the_workflows_are_drawn_once(service: Serving, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(CompiledStateGraph, "get_graph", draw)
     assert service.client.get("/workflows").content == first
+
+
+def test_images_of_a_knowledge_base_without_any(service: Serving) -> None:
+    answer = service.ask("Show me the red tower", workflow="illustrate")
+    assert (answer["workflow"], answer["stopped_by"]) == ("illustrate", "no_evidence")
+    assert answer["images"] == []
