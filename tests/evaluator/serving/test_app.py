@@ -27,6 +27,10 @@ PAIRS = [
     ["這條河有多長？", "麵包由麵粉、水和鹽烤成。"],
     ["who opened the bridge", "The bridge. " * 60],
     ["a", "b"],
+    ["Which colour is the door?", "The door, painted in 1931, is green."],
+    ["Which colour is the door?", "门是绿色的。"],
+    ["What?", "x" * 5000],
+    ["How old is the mill?", "Mill // The mill was built in 1804. It has three floors."],
 ]
 
 

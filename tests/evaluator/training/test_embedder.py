@@ -42,6 +42,15 @@ def test_the_need_of_retrieval_is_told_for_wordings_that_were_held_back(tmp_path
     assert (logits > 0)[is_needed].mean() > 0.9
 
 
+def test_the_shipped_layer_tells_what_needs_retrieval() -> None:
+    folder = WEIGHTS / ENCODER_FOLDER
+    held = [row for row in needs(seed=1) if row.group == "held"][::16]
+    vectors, _ = OnnxEmbedder(folder, EvaluatorSettings()).embed([it.first for it in held], "query")
+    layer = np.load(folder / NEED_FILE)
+    is_needed = np.array([row.label == LABELS["retrieval"][0] for row in held])
+    assert ((vectors @ layer[:-1] + layer[-1] > 0) == is_needed).mean() > 0.75
+
+
 def test_in_an_evaluators_folder_it_shares_the_vocabulary(tmp_path: Path) -> None:
     alone, evaluator = tiny_e5(tmp_path / "alone"), tmp_path / "evaluator"
     evaluator.mkdir()
