@@ -97,22 +97,12 @@ def figures_of(name: str, question: Row, body: Row) -> Row:
         for each in body["documents"]
     ]
     strips = [
-        Strip(
-            each["id"],
-            each["document_id"],
-            "",
-            "",
-            "",
-            "internal",
-            (0, 0),
-            similarity=each["similarity"],
-        )
+        Strip(each["id"], each["document_id"], "", "", "", "internal", (0, 0))
         for each in body["strips"]
     ]
     answered = bool(body["citations"])
     is_right = re.search(question["gold"] or "(?!)", body["answer"], re.I) is not None
-    citations = [Citation(**each) for each in body["citations"]]
-    readings = readings_of(question["question"], citations, passages, strips)
+    readings = readings_of([Citation(**each) for each in body["citations"]], passages, strips)
     return {
         "set": name,
         "language": question["language"],
@@ -123,27 +113,28 @@ def figures_of(name: str, question: Row, body: Row) -> Row:
     }
 
 
-def fit(rows: Sequence[Row]) -> tuple[list[float], float]:
-    """Weights and shift of the logistic regression of right answers on their readings."""
+def fit(rows: Sequence[Row]) -> tuple[float, float, float]:
+    """Both weights and the shift of the logistic regression of right answers on their readings."""
     fitted = [row for row in rows if row["readings"] and row["set"] in FITTED]
-    regression = LogisticRegression(C=1e4, max_iter=3000).fit(
+    regression = LogisticRegression(C=1e6).fit(
         [row["readings"] for row in fitted], [row["right"] for row in fitted]
     )
-    return regression.coef_[0].tolist(), float(regression.intercept_[0])
+    standing, grade = map(float, regression.coef_[0])
+    return standing, grade, float(regression.intercept_[0])
 
 
 def report(rows: Sequence[Row]) -> str:
     judged = [row for row in rows if row["readings"]]
     fitted = [row for row in judged if row["set"] in FITTED]
     unseen = [row for row in judged if row["set"] not in FITTED]
-    (standing, similarity, covered, chinese), shift = fit(rows)
+    weights = fit(rows)
     lines = []
     for (name, language), cell in [
         *_cells(judged), (("fitted on", "both"), fitted), (("not fitted on", "both"), unseen)
     ]:  # fmt: skip
         right = np.array([row["right"] for row in cell])
         readings = np.array([row["readings"] for row in cell])
-        evidence = readings @ shipped.WEIGHTS + shipped.SHIFT
+        evidence = readings @ (shipped.STANDING, shipped.GRADE) + shipped.SHIFT
         likely = 1 / (1 + np.exp(-evidence))
         bars = (np.inf, shipped.SUPPORTED, shipped.PARTLY, -np.inf)
         bands = [right[(likely >= low) & (likely < high)] for high, low in pairwise(bars)]
@@ -164,9 +155,9 @@ users' questions.
 
 {table(("set", "language", "right", "answered", "not covered, yet answered"), answers)}
 
-Fitted on {len(fitted)} answers: standing {standing:.3f}, similarity {similarity:.3f}, coverage
-{covered:.3f}, Chinese {chinese:.3f}, shift {shift:.3f}. AUC: right answers against others. Then
-right answers by the verdict that the confidence allows.
+Fitted on {len(fitted)} answers: standing {weights[0]:.3f}, grade {weights[1]:.3f}, shift
+{weights[2]:.3f}. AUC: right answers against others. Then right answers by the verdict that the
+confidence allows.
 
 {table(("set", "language", "answers", "right", "AUC", *VERDICTS), lines)}
 """

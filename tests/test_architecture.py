@@ -102,10 +102,7 @@ def test_the_evaluator_is_known_by_its_client_and_schema(
     ("package", "more"),
     [
         ("prompts", set()),
-        (
-            "graphs",
-            {"langgraph", "langchain_core", "markdown_it", "opencc", "pydantic", "evaluator"},
-        ),
+        ("graphs", {"langgraph", "langchain_core", "markdown_it", "pydantic", "evaluator"}),
     ],
 )
 def test_thinking_does_no_input_or_output(package: str, more: set[str]) -> None:

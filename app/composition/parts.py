@@ -24,7 +24,7 @@ Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`uploads` is None where the index is not one of ours."""
+    """What is open while runs go on; `uploads` is None where the index is not one of ours."""
 
     services: Services
     engine: AsyncEngine

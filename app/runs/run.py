@@ -495,12 +495,11 @@ class Run:
     def _response(self) -> ask.AskResponse:
         """The body of `POST /ask`; what the workflow does not have is null or empty."""
         state = self.state
-        question = state.get("standalone_question") or self.question["question"]
         return ask.AskResponse.model_validate(
             {
                 **_ABSENT,
                 **state,
-                **asdict(verdict_of(state, question)),
+                **asdict(verdict_of(state)),
                 **_lists(state),
                 "run_id": self.id,
                 "thread_id": self.thread_id,

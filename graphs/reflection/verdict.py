@@ -20,8 +20,8 @@ from graphs.types import AnswerSentence, AnswerVerdict, Citation, Judgement, Sen
 _ENDED_EARLY = ("budget", "deadline", "cancelled")
 
 
-def verdict_of(state: Answer, question: str) -> AnswerVerdict:
-    """The verdict on the answer of a finished run to the question that was answered."""
+def verdict_of(state: Answer) -> AnswerVerdict:
+    """The verdict on the answer of a finished run."""
     answer, citations = state["answer"], state.get("citations", [])
     judgement = state.get("judgement")
     stopped_by = state.get("stopped_by")
@@ -40,7 +40,7 @@ def verdict_of(state: Answer, question: str) -> AnswerVerdict:
     # A critic leaves out headings alone; without one, what is no quotation was not checked.
     is_whole = judgement is not None or len(checked) == len(sentences)
     support = mean_of(checked) if is_whole else None
-    confidence = confidence_of(question, citations, state.get("documents", []), strips, support)
+    confidence = confidence_of(citations, state.get("documents", []), strips, support)
     is_unjudged = judgement is None and state.get("generator") != EXTRACTIVE
     if is_unjudged or (confidence is None and judgement is None):
         return AnswerVerdict("not_judged", None, sentences, missing)

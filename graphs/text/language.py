@@ -83,7 +83,7 @@ LATER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TextToken:
+class _Token:
     """A run of ideographs or another word; `gap` is what stands between it and the one before.
 
     A small word belongs to English grammar; in titles such words are written large.
@@ -116,7 +116,7 @@ def language_of(text: str) -> Language:
     Where Chinese words are nouns between English ones it stays English, however long they are.
     What begins in Chinese is English where it speaks of a word alone: "吗 is used how?".
     """
-    tokens = list(tokens_of(text))
+    tokens = list(_tokens(text))
     if len({token.is_chinese for token in tokens}) < 2:
         return script_of(text)
     if tokens[0].is_chinese:
@@ -138,17 +138,16 @@ def script_of(text: str) -> Language:
     return "zh" if ideographs and ideographs >= words else "en"
 
 
-def tokens_of(text: str) -> Iterator[TextToken]:
-    """Runs of ideographs and words, in order."""
+def _tokens(text: str) -> Iterator[_Token]:
     end = 0
     for match in _TOKEN.finditer(text):
         word = match[0] if end or not match[0].istitle() else match[0].lower()
         is_small = word == "I" or (word in SMALL_WORDS and match[0] != "A")
-        yield TextToken(match[0], match["chinese"] is not None, is_small, text[end : match.start()])
+        yield _Token(match[0], match["chinese"] is not None, is_small, text[end : match.start()])
         end = match.end()
 
 
-def _is_spoken_of(tokens: Sequence[TextToken]) -> bool:
+def _is_spoken_of(tokens: Sequence[_Token]) -> bool:
     """Whether what begins in Chinese is an English sentence about a word or a name."""
     grammar = sum(token.is_small for token in tokens)
     ideographs = sum(len(token.text) for token in tokens if token.is_chinese)
@@ -156,7 +155,7 @@ def _is_spoken_of(tokens: Sequence[TextToken]) -> bool:
     return bool(is_bare) and grammar > 1 and grammar >= ideographs
 
 
-def _goes_on(tokens: Sequence[TextToken], place: int) -> bool:
+def _goes_on(tokens: Sequence[_Token], place: int) -> bool:
     """Whether here Chinese says or asks something of the English words before."""
     was, token, *later = tokens[place - 1 : place + LATER]
     if not token.is_chinese or was.is_chinese or not _GOES_ON.match(token.text):
@@ -174,7 +173,7 @@ def _goes_on(tokens: Sequence[TextToken], place: int) -> bool:
 
 def _is_name(text: str) -> bool:
     """Whether it is a few words or signs without any grammar."""
-    tokens = list(tokens_of(text))
+    tokens = list(_tokens(text))
     is_short = len(tokens) <= MAX_NAME_WORDS and len(HAN.findall(text)) <= 2 * MAX_NAME_WORDS
     return is_short and not any(
         token.is_small or _ASKS.search(token.text) or _GOES_ON.match(token.text) for token in tokens

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -99,8 +99,13 @@ async def back_up(settings: StateSettings, target: str) -> Summary:
             summary = await _summary(copy, settings)
         except IndexUnusable as error:
             raise IndexUnusable(str(error).replace(folder, str(state))) from error
-        about = {"format": FORMAT, "made_at": time.time(), **asdict(summary)}
-        del about["notes"]  # of these settings, not of the backup
+        about = {
+            "format": FORMAT,
+            "made_at": time.time(),
+            "documents": summary.documents,
+            "uploads": summary.uploads,
+            "has_database": summary.has_database,
+        }
         (copy / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
         await asyncio.to_thread(_write, copy, target)
     return summary

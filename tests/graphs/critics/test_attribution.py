@@ -122,7 +122,7 @@ async def test_citations_and_verdict_agree_with_the_text(workflow: str) -> None:
         "The service does listen on 8000 [1]."
     ]
     assert "port 8000" in citations[0].text
-    sentences = verdict_of(trace.output, "").sentences
+    sentences = verdict_of(trace.output).sentences
     assert [(it.label, it.citations) for it in sentences] == [
         ("unsupported", ()),
         ("supported", (1,)),
@@ -162,7 +162,7 @@ async def test_values_that_stand_in_no_strip_leave_a_sentence_unsupported(says: 
 
     assert trace.answer.replace("[.]", ".") == says
     assert trace.output["citations"] == []
-    assert [it.label for it in verdict_of(trace.output, "").sentences] == ["unsupported"]
+    assert [it.label for it in verdict_of(trace.output).sentences] == ["unsupported"]
     assert trace.output["judgement"].weak
 
 

@@ -113,7 +113,7 @@ def test_a_source_that_grades_itself_is_quoted_without_its_tokens() -> None:
         "标记 `[Relevant]` 表示段落相关[2]。"
     )
     state = Answer(answer=answer, citations=citations_in(answer, knowledge))
-    assert [sentence.label for sentence in verdict_of(state, "").sentences] == ["supported"] * 2
+    assert [sentence.label for sentence in verdict_of(state).sentences] == ["supported"] * 2
 
 
 async def test_graded_strips_are_quoted_whole_the_best_first_without_grading_anew() -> None:

@@ -6,19 +6,15 @@ import pytest
 
 from graphs.generation.extractive import candidate_sentences, compose
 from graphs.nodes.revise import quoted_in
-from graphs.reflection import verdict
+from graphs.reflection.verdict import verdict_of
 from graphs.state import Answer
 from graphs.text.citations import citations_in
-from graphs.types import AnswerVerdict, Draft, Judgement, StoppedBy, Strip
+from graphs.types import Draft, Judgement, StoppedBy, Strip
 
 SOURCE = "The red tower of Umbra is 87 metres tall. It was built in 1904."
 QUOTED = "The red tower of Umbra is 87 metres tall [1]."
 WRITTEN = "Umbra's tower reaches 87 metres [1]."
 LOOSE = "It is lovely."
-
-
-def verdict_of(state: Answer) -> AnswerVerdict:
-    return verdict.verdict_of(state, "How tall is the tower?")
 
 
 def state(
