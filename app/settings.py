@@ -266,11 +266,15 @@ class StateSettings(BaseSettings):
         "searched too.",
     )
 
-    embedder: Annotated[str, _model_or("static", "e5", "worker", provider="openai")] = _documents(
-        default="static",
-        description="Embeds documents and questions. static: the shipped table; e5: "
-        "multilingual-e5-small, shipped or in SELFCRAG_EVALUATOR_EMBEDDER; openai:model@url: an "
-        "OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, TEI); worker: the evaluator's workers.",
+    embedder: Annotated[str, _model_or("auto", "e5", "static", "worker", provider="openai")] = (
+        _documents(
+            default="auto",
+            description="Embeds documents and questions. auto: what wrote the index; for a new one "
+            "e5, static with SELFCRAG_WORKER_URL. e5: multilingual-e5-small, shipped or in "
+            "SELFCRAG_EVALUATOR_EMBEDDER; static: the shipped table, fast and by words; "
+            "openai:model@url: an OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, TEI); worker: "
+            "the evaluator's workers.",
+        )
     )
     embedder_key: SecretStr = _documents(
         default=SecretStr(""),

@@ -13,7 +13,7 @@ import httpx
 
 from app.observability.redaction import redact
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
-from app.retrieval.index import make_folder, open_index
+from app.retrieval.index import embedder_of, make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings, model_address
@@ -50,11 +50,13 @@ def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
 
 
 def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
-    """None where the settings choose the static table; close it.
+    """None where it is the static table; close it.
 
     Blocks: e5 is loaded, or the endpoint is asked for its dimensions and, where it is a worker,
     for its model. Raises EmbedderFailed.
     """
+    if settings.embedder == "auto":
+        settings = settings.model_copy(update={"embedder": _by_index(settings)})
     if settings.embedder == "static":
         return None
     if settings.embedder == "e5" and not settings.worker_url:
@@ -77,6 +79,19 @@ def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
         prefixes=(settings.embedder_query_prefix, settings.embedder_passage_prefix),
         tells_input_type=is_worker,
     )
+
+
+def _by_index(settings: StateSettings) -> str:
+    """What wrote the index at hand; for a new one e5, where it lies beside the evaluator.
+
+    Workers serve no encoder unless they are told to: with them it is the table.
+    """
+    from evaluator.inference.scorer import e5_folder  # noqa: PLC0415
+
+    folder, token = settings.data_dir / "index", settings.index_token.get_secret_value()
+    if written := embedder_of(folder, settings.index_url, token):
+        return "static" if written.startswith("static-") else "e5"
+    return "e5" if not settings.worker_url and e5_folder().is_dir() else "static"
 
 
 def _e5(settings: StateSettings) -> E5Embedder:

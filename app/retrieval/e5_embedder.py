@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from app.resilience.circuit_breaker import CircuitBreaker
-from app.retrieval.embedder import ENCODER_WEIGHTS, Vectors
+from app.retrieval.embedder import E5_WEIGHTS, Vectors
 
 
 class Encoder(Protocol):
@@ -23,7 +23,7 @@ class E5Embedder:
     """One encoder for passages and questions; a question does not wait behind passages."""
 
     crosses_languages = True
-    weights = ENCODER_WEIGHTS
+    weights = E5_WEIGHTS
     circuits: Mapping[str, CircuitBreaker] = {}  # nothing here can be away
 
     def __init__(self, encoder: Encoder, name: str) -> None:

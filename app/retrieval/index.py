@@ -189,6 +189,16 @@ async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str
     return index
 
 
+def embedder_of(folder: Path, url: str = "", token: str = "") -> str:
+    """The name of the embedder that wrote the index; empty where there is none yet.
+
+    Blocks. Raises IndexUnusable.
+    """
+    return str(
+        _milvus().embedder_of(url, token) if url else import_module(LANCEDB).embedder_of(folder)
+    )
+
+
 async def renew_index(
     folder: Path, embedder: Embedder, encode: Encode, url: str = "", token: str = ""
 ) -> int:

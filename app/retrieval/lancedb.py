@@ -280,6 +280,15 @@ async def ids_with(folder: Path, keyword: str) -> list[str]:
     return [row["id"] for row in rows]
 
 
+def embedder_of(folder: Path) -> str:
+    """The name of the embedder that wrote the index, empty without one. Raises IndexUnusable."""
+    if not (folder / f"{TABLE}.lance").is_dir():
+        return ""
+    with _storage(folder):
+        written = lancedb.connect(folder).open_table(TABLE).schema.metadata or {}
+    return str(written.get(b"embedder", b"").decode())
+
+
 async def renew(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
     """Writes every row anew over the old table, in one commit, and counts them.
 

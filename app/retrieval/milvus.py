@@ -222,6 +222,15 @@ class MilvusIndex:
         return [(_as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in hits]
 
 
+def embedder_of(url: str, token: str) -> str:
+    """The name of the embedder that wrote the index, empty without one. Raises IndexUnusable."""
+    with _reached(url):
+        client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
+        if not client.has_collection(ALIAS):
+            return ""
+        return str(dict(client.describe_collection(ALIAS)["properties"]).get("embedder", ""))
+
+
 def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int:
     """Writes every row to a new collection, which then takes the old one's place."""
     with _reached(url):

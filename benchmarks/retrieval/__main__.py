@@ -1,14 +1,14 @@
 """What every way of searching finds, and how long it takes; beside a plain LangChain pipeline.
 
     python -m benchmarks.retrieval DATA [--most 300] [--only search rerank embedders e5 plain]
-        [--sets bench_en_qed zh_cmrc2018_dev manuals_en manuals_zh]
+        [--sets bench_en_qed zh_cmrc2018_dev manuals_en manuals_zh users_en users_zh]
 
 Questions of QED among Wikipedia passages, of CMRC among news: each is to find the passage it was
 written for. The sets of manuals, read from DATA/manual_held.jsonl.gz, are measured where they are
-named. Documents are cut, indexed and searched by the service's own code. `--most` bounds the
-questions of all sections but `search`, which takes 500. `e5` is left out where
-SELFCRAG_EVALUATOR_EMBEDDER names no embedder. `plain` needs the extra `bench`, `embedders` and
-`plain` the extra `train`. Figures go to benchmarks/retrieval.json and benchmarks/retrieval.md.
+named; `users_` asks about their entries in users' own words. Documents are cut, indexed and
+searched by the service's own code. `--most` bounds the questions of all sections but `search`,
+which takes 500. `plain` needs the extra `bench`, `embedders` and `plain` the extra `train`. Figures
+go to benchmarks/retrieval.json and benchmarks/retrieval.md.
 """
 
 import argparse
@@ -26,7 +26,6 @@ from benchmarks.report import FOLDER, Figures, filled, write
 from benchmarks.retrieval.base import by_search, knowledge_base, told
 from benchmarks.retrieval.parts import beside_plain, other_embedder, reranked, with_e5
 from benchmarks.retrieval.sets import MANUALS, REPORTED, Material, ahead_by, material
-from evaluator.settings import EvaluatorSettings
 from graphs.options import Scope, Search
 
 report = partial(filled, "retrieval/report.md.j2")
@@ -103,14 +102,12 @@ async def main() -> None:
         "embedder": embedder.name,
     }
     for task in (task for task in (*REPORTED, *MANUALS) if task.name in chosen.sets):
-        found = material(task, chosen.data)
+        found = material(task, chosen.data).among(chosen.distractors)
         part = figures["sets"].setdefault(task.name, {"language": task.language})
         part |= {"questions": len(found.asked), "passages": len(found.passages)}
         for section in chosen.only:
             if section == "embedders" and task.language == "zh":
                 continue  # the other embedder at hand knows no Chinese
-            if section == "e5" and EvaluatorSettings().embedder is None:
-                continue
             part[section] = await SECTIONS[section](found, chosen.most, embedder, segmenter)
             write(FIGURES, figures, report)
 
@@ -119,6 +116,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--most", type=int, default=300)
+    parser.add_argument("--distractors", type=int, help="passages without questions; all of them")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     reported, manuals = ([task.name for task in tasks] for tasks in (REPORTED, MANUALS))
     parser.add_argument("--sets", nargs="+", choices=[*reported, *manuals], default=reported)

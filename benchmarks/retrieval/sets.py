@@ -4,8 +4,9 @@ Every search is judged by documents: chunks of one passage count once, at the ra
 """
 
 import random
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,8 @@ class Task:
     distractors: tuple[str, ...]
     kinds: tuple[str, ...] = ()
     """Of a manual's entries, those whose heading is a question of its own; all are passages."""
+    by_users: bool = False
+    """Whether entries are asked about in users' own words instead (user_questions.jsonl)."""
 
 
 REPORTED = (
@@ -37,6 +40,8 @@ REPORTED = (
 MANUALS = (
     Task("manuals_en", "en", (), ("manual_held",), ("faq", "option")),
     Task("manuals_zh", "zh", (), ("manual_held",), ("faq", "option")),
+    Task("users_en", "en", (), ("manual_held",), by_users=True),
+    Task("users_zh", "zh", (), ("manual_held",), by_users=True),
 )
 """Of DATA/manual_held.jsonl.gz, which `python -m evaluator.data.manuals` writes."""
 
@@ -49,6 +54,13 @@ class Material:
     passages: tuple[tuple[str, str, str], ...]
     asked: tuple[tuple[str, str], ...]
 
+    def among(self, distractors: int | None) -> "Material":
+        """With so many of the passages that no question is for."""
+        gold = {key for _, key in self.asked}
+        others = [passage for passage in self.passages if passage[0] not in gold]
+        own = tuple(passage for passage in self.passages if passage[0] in gold)
+        return replace(self, passages=(*own, *others[:distractors]))
+
     def some(self, most: int) -> tuple[tuple[str, str], ...]:
         """The same questions for everyone who asks for as many."""
         return self.asked[:most]
@@ -58,11 +70,16 @@ def material(task: Task, data: Path) -> Material:
     """Questions in an order that depends on the seed alone."""
     asked = [row for name in task.questions for row in rows_of(data / f"{name}.jsonl.gz")]
     others = [row for name in task.distractors for row in rows_of(data / f"{name}.jsonl.gz")]
-    if task.kinds:
+    if not task.questions:
         others = [
             row | {"passage": row["answer"]} for row in others if row["language"] == task.language
         ]
         asked = [row for row in others if row["kind"] in task.kinds]
+        if task.by_users:
+            # In Traditional Chinese stands what the Simplified says, on pages of their own.
+            others = [row for row in others if not re.search("zh.tw", row["id"], re.IGNORECASE)]
+            asked = [row | {"question": row["user_question"]} for row in others]
+            asked = [row for row in asked if row["question"]]
     titles = {row["passage"]: row.get("title", "").replace("_", " ") for row in [*asked, *others]}
     keys = {passage: f"{task.language}{n}" for n, passage in enumerate(titles)}
     random.Random(SEED).shuffle(asked)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -62,4 +63,18 @@ class OnnxEmbedder:
         return vectors, tokens
 
 
-load = OnnxEmbedder
+_loaded: WeakValueDictionary[tuple[Path, int, int, int], OnnxEmbedder] = WeakValueDictionary()
+
+
+def load(folder: Path, settings: EvaluatorSettings) -> OnnxEmbedder:
+    """The folder's embedder: the same one for relevance and for the index, while either needs it.
+
+    Raises WeightsError.
+    """
+    tensors = folder / checkpoint.TENSORS_FILE
+    changed = tensors.stat().st_mtime_ns if tensors.is_file() else 0
+    key = (folder.resolve(), changed, settings.threads, settings.batch_tokens)
+    embedder = _loaded.get(key)
+    if embedder is None:
+        embedder = _loaded[key] = OnnxEmbedder(folder, settings)
+    return embedder

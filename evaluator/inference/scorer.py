@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
@@ -167,8 +168,13 @@ def e5_embedder(settings: EvaluatorSettings | None = None) -> TextEmbedder:
     """
     settings = settings or EvaluatorSettings()
     embedding = importlib.import_module("evaluator.inference.onnx_embedder")
-    folder = settings.embedder or settings.weights / ENCODER_FOLDER
-    return cast("TextEmbedder", embedding.OnnxEmbedder(folder, settings))
+    return cast("TextEmbedder", embedding.load(e5_folder(settings), settings))
+
+
+def e5_folder(settings: EvaluatorSettings | None = None) -> Path:
+    """Where `e5_embedder` looks; an evaluator without an encoder has no such folder."""
+    settings = settings or EvaluatorSettings()
+    return settings.embedder or settings.weights / ENCODER_FOLDER
 
 
 def load_image_embedder(settings: EvaluatorSettings) -> ImageEmbedder | None:

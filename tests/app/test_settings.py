@@ -221,7 +221,7 @@ def test_a_model_is_a_provider_a_name_and_an_address(value: str, named: tuple[st
         ("SEARCH", f"tavily@http://u:{SECRET}：@h", "an address of the form http://"),
         ("SEARCH", "off@http://h", "off takes no address"),
         ("FALLBACK_MODEL", "small", "provider:model@url is expected"),
-        ("EMBEDDER", "openai", "static or e5 or worker or openai:model@url is expected"),
+        ("EMBEDDER", "openai", "auto or e5 or static or worker or openai:model@url is expected"),
         ("IMAGE_MAKER", "openai", "off or openai:model@url is expected"),
         ("CAPTIONER", "openai", "off or provider:model@url is expected"),
     ],

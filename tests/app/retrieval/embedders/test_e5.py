@@ -35,6 +35,29 @@ def settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> StateSettings:
     return StateSettings(_env_file=None, embedder="e5")  # type: ignore[call-arg]
 
 
+async def test_without_a_choice_an_index_keeps_its_embedder_and_a_new_one_has_e5(
+    settings: StateSettings,
+    tmp_path: Path,
+    segmenter: Segmenter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def chosen(folder: str, **more: object) -> str:
+        unset = {"embedder": "auto", "data_dir": tmp_path / folder, **more}
+        return chosen_embedder(settings.model_copy(update=unset), segmenter).name
+
+    assert chosen("new").startswith("e5:")
+    # Workers serve no encoder unless they are told to.
+    assert chosen("new", worker_url=("http://127.0.0.1:1",)).startswith("static-")
+    for folder, embedder in (
+        ("table", StaticEmbedder(segmenter)),
+        ("encoder", chosen_embedder(settings, segmenter)),
+    ):
+        await open_index(tmp_path / folder / "index", embedder)
+        assert chosen(folder) == embedder.name
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", str(tmp_path / "none"))  # no encoder there
+    assert chosen("other").startswith("static-")
+
+
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
     folder = tmp_path / "docs"

@@ -15,7 +15,7 @@ from app.ingest import pipeline
 from app.ingest.pipeline import ingest
 from app.resilience.deadline import run_ends_at
 from app.retrieval import endpoint_embedder as module
-from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
+from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.endpoint_embedder import EndpointEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
@@ -181,7 +181,6 @@ async def test_vectors_of_another_width_are_refused(server: EmbeddingsServer) ->
 
 
 async def test_the_settings_choose(server: EmbeddingsServer, segmenter: Segmenter) -> None:
-    assert isinstance(chosen_embedder(StateSettings(), segmenter), StaticEmbedder)
     names = set()
     for more in (
         {},
