@@ -151,7 +151,8 @@ def report(rows: Sequence[Row]) -> str:
 Whole answers without the web. Right is an answer that holds the fact, word by word: of users'
 questions some of the others are right in other words. Users' questions are about manuals whose
 packages training never reads. Sets "before" are answers of the weights before, to other draws of
-users' questions.
+users' questions. Sets "by e5" and "by table" are answers to the same questions over the same pages,
+found by e5 (BM25 at .3 of the dense score) and by the static table.
 
 {table(("set", "language", "right", "answered", "not covered, yet answered"), answers)}
 

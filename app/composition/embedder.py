@@ -56,7 +56,7 @@ def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
     for its model. Raises EmbedderFailed.
     """
     if settings.embedder == "auto":
-        settings = settings.model_copy(update={"embedder": _by_index(settings)})
+        settings = _by_index(settings)
     if settings.embedder == "static":
         return None
     if settings.embedder == "e5" and not settings.worker_url:
@@ -81,17 +81,19 @@ def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
     )
 
 
-def _by_index(settings: StateSettings) -> str:
-    """What wrote the index at hand; for a new one e5, where it lies beside the evaluator.
+def _by_index(settings: StateSettings) -> StateSettings:
+    """With what wrote the index at hand; for a new one e5, in this process, if the encoder is here.
 
-    Workers serve no encoder unless they are told to: with them it is the table.
+    It may be here beside workers, too, who serve none unless they are told to.
     """
     from evaluator.inference.scorer import e5_folder  # noqa: PLC0415
 
     folder, token = settings.data_dir / "index", settings.index_token.get_secret_value()
-    if written := embedder_of(folder, settings.index_url, token):
-        return "static" if written.startswith("static-") else "e5"
-    return "e5" if not settings.worker_url and e5_folder().is_dir() else "static"
+    is_here = e5_folder().is_dir()
+    written = embedder_of(folder, settings.index_url, token)
+    is_table = written.startswith("static-") if written else not is_here
+    in_process: dict[str, object] = {"worker_url": ()} if is_here else {}
+    return settings.model_copy(update={"embedder": "static" if is_table else "e5"} | in_process)
 
 
 def _e5(settings: StateSettings) -> E5Embedder:

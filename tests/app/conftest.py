@@ -174,12 +174,13 @@ async def handbook(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """The service over the handbook, as `make run` has it."""
     data = tmp_path_factory.mktemp("state")
+    settings = Settings(_env_file=None, data_dir=data, search=NOWHERE)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        retriever = await loaded.open_retriever(data)
+        retriever = await loaded.open_retriever(data, encoder_of(settings))
         report = await ingest([Path("docs")], retriever.index, retriever.segmenter)
     assert len(report.added) >= 16
-    app = create_app(Settings(_env_file=None, data_dir=data, search=NOWHERE))
+    app = create_app(settings)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(

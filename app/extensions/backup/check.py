@@ -77,7 +77,7 @@ async def _index(settings: Settings) -> str:
         many = "{} documents in {} chunks".format(*size) if size else "in Milvus"
         if size == (0, 0):
             many = EMPTY
-        return f"{many}, embedder {settings.embedder} ({embedder.name})"
+        return f"{many}, embedder {embedder.name}"
 
 
 async def _evaluator(settings: Settings) -> str:
