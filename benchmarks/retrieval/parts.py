@@ -152,7 +152,8 @@ async def with_e5(
     async with knowledge_base(found, e5, segmenter) as (retriever, built_s):
         for name, search in searches.items():
             rows[f"e5, {name}"] = await told(by_search(retriever, search), found.some(most))
-    return {"rows": rows, "base": "table, hybrid", "built": {encoder.name: built_s}}
+    built = {encoder.name: built_s}
+    return {"rows": rows, "base": "table, hybrid", "built": built, "passages": len(found.passages)}
 
 
 async def other_embedder(

@@ -3,6 +3,7 @@
 import ctypes
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ class OnnxScorer:
         return judgements(task, rows, logits, *spans)
 
 
+@cache
+def _has_vnni() -> bool:
+    """Whether the CPU is known to add products of bytes exactly (AVX-VNNI, AVX-512 VNNI)."""
+    try:
+        return "_vnni" in Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
+    except OSError:
+        return False
+
+
 class Graph:
     """An exported graph in an ONNX Runtime session; `run` may be called by several threads."""
 
@@ -87,8 +97,9 @@ class Graph:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        # Without VNNI, AVX2's products of bytes saturate: this takes the exact, slower ones there.
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        if not _has_vnni():
+            # AVX2's products of bytes saturate: this takes exact ones, which are slower.
+            options.add_session_config_entry("session.x64quantprecision", "1")
         try:
             made = _made_bytes(path.with_name(TENSORS_FILE)) | _word_table(words)
             options.add_external_initializers(list(made), list(made.values()))
