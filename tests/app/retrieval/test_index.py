@@ -15,6 +15,7 @@ from app.retrieval.index import (
     Index,
     IndexMismatch,
     StoredDocument,
+    embedder_of,
     open_index,
     renew_index,
 )
@@ -256,6 +257,14 @@ async def test_another_client_sees_what_was_written(
     other = await open_index(folder, embedder, url)
     await writer.put("pump.md", "The pump is old.")
     assert sources(await by_words(other, "pump")) == ["pump.md"]
+
+
+async def test_an_index_names_the_embedder_that_wrote_it(
+    url: str, folder: Path, embedder: StaticEmbedder
+) -> None:
+    assert await asyncio.to_thread(embedder_of, folder, url) == ""
+    await open_index(folder, embedder, url)
+    assert await asyncio.to_thread(embedder_of, folder, url) == embedder.name
 
 
 async def test_searching_goes_on_while_documents_are_replaced(writer: Writer) -> None:
