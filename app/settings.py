@@ -269,8 +269,8 @@ class StateSettings(BaseSettings):
     embedder: Annotated[str, _model_or("auto", "e5", "static", "worker", provider="openai")] = (
         _documents(
             default="auto",
-            description="Embeds documents and questions. auto: what wrote the index, e5 for a new "
-            "one, in this process. e5: multilingual-e5-small, shipped or in "
+            description="Embeds documents and questions. auto: e5 or static, whichever wrote the "
+            "index, e5 for a new one, in this process. e5: multilingual-e5-small, shipped or in "
             "SELFCRAG_EVALUATOR_EMBEDDER; static: the shipped table, fast and by words; "
             "openai:model@url: an OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, TEI); worker: "
             "the evaluator's workers.",

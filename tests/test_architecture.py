@@ -33,7 +33,6 @@ COMPOSED = {
     ("services.py", "evaluator.serving.app.create_app"),
     ("services.py", "evaluator.settings.read_settings"),
     ("embedder.py", "evaluator.inference.scorer.e5_embedder"),
-    ("embedder.py", "evaluator.inference.scorer.e5_folder"),
 }
 
 

@@ -101,7 +101,7 @@ async def ingest(
 async def _ingest(
     names: list[str], settings: StateSettings, prune: bool, on_cluster: bool, collection: str
 ) -> Report:
-    # Dictionary and table load with the first file that is new: often there is none.
+    # The dictionary loads with the first file that is new: often there is none.
     segmenter = Segmenter(settings.data_dir / "cache")
     embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
     token = settings.index_token.get_secret_value()

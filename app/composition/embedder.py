@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 import httpx
 
 from app.observability.redaction import redact
-from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.embedder import (
+    E5_WEIGHTS,
+    ENCODER_WEIGHTS,
+    Embedder,
+    EmbedderFailed,
+    StaticEmbedder,
+)
 from app.retrieval.index import embedder_of, make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
@@ -45,7 +51,7 @@ async def open_retriever(
 
 
 def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
-    """The static table, unread as yet, or what `encoder_of` makes. Raises EmbedderFailed."""
+    """The static table, unread as yet, or what `encoder_of` makes; it raises as that does."""
     return encoder_of(settings) or StaticEmbedder(segmenter)
 
 
@@ -53,7 +59,7 @@ def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
     """None where it is the static table; close it.
 
     Blocks: e5 is loaded, or the endpoint is asked for its dimensions and, where it is a worker,
-    for its model. Raises EmbedderFailed.
+    for its model. Raises EmbedderFailed, IndexUnusable.
     """
     if settings.embedder == "auto":
         settings = _by_index(settings)
@@ -61,12 +67,17 @@ def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
         return None
     if settings.embedder == "e5" and not settings.worker_url:
         return _e5(settings)
-    # Its client takes two seconds to load, and most have the table.
+    # Its client takes two seconds to load.
     from app.retrieval.endpoint_embedder import EndpointEmbedder  # noqa: PLC0415
 
     if is_worker := settings.embedder in ("worker", "e5"):
         urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url]
-        model = _worker_model(urls)
+        try:
+            model = _worker_model(urls)
+        except EmbedderFailed:
+            if settings.embedder == "worker":
+                raise
+            return _e5(settings)  # the same vectors, by this process
     else:
         _, model, url = model_address(settings.embedder)
         urls = [url]
@@ -78,22 +89,24 @@ def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
         dimensions=settings.embedder_dimensions,
         prefixes=(settings.embedder_query_prefix, settings.embedder_passage_prefix),
         tells_input_type=is_worker,
+        weights=E5_WEIGHTS if settings.embedder == "e5" else ENCODER_WEIGHTS,
     )
 
 
 def _by_index(settings: StateSettings) -> StateSettings:
-    """With what wrote the index at hand; for a new one e5, in this process, if the encoder is here.
+    """With what wrote the index at hand, for a new one e5: in this process, for it is here.
 
-    It may be here beside workers, too, who serve none unless they are told to.
+    Raises EmbedderFailed where an endpoint wrote it that no setting names, IndexUnusable.
     """
-    from evaluator.inference.scorer import e5_folder  # noqa: PLC0415
-
     folder, token = settings.data_dir / "index", settings.index_token.get_secret_value()
-    is_here = e5_folder().is_dir()
     written = embedder_of(folder, settings.index_url, token)
-    is_table = written.startswith("static-") if written else not is_here
-    in_process: dict[str, object] = {"worker_url": ()} if is_here else {}
-    return settings.model_copy(update={"embedder": "static" if is_table else "e5"} | in_process)
+    if written and not written.startswith(("static-", "e5:")):
+        raise EmbedderFailed(
+            f"The knowledge base was embedded by {written}: name that embedder in"
+            " SELFCRAG_EMBEDDER, or set it to e5 and run `selfcrag ingest --reindex`."
+        )
+    kind = "static" if written.startswith("static-") else "e5"
+    return settings.model_copy(update={"embedder": kind, "worker_url": ()})
 
 
 def _e5(settings: StateSettings) -> E5Embedder:

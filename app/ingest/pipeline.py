@@ -190,14 +190,16 @@ class Ingest:
         self._images, self._image_reader = ImageStore(state), ImageReader(state / "cache")
 
     async def read_ahead(self, items: Sequence[Listed]) -> None:
-        """Reads what `all` is to store: nobody needs the right to write for that.
+        """Reads and embeds what `all` is to store: nobody needs the right to write for that.
 
         Beyond some megabytes it waits on disk. What is stored or listed otherwise by then is read
-        again.
+        again. Raises EmbedderFailed.
         """
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
         async with aclosing(self._read_here(items)) as outcomes:
             async for item, outcome in outcomes:
+                if not isinstance(outcome, DocumentRefused) and self.questioner is None:
+                    outcome = await asyncio.to_thread(with_vectors, outcome, self.index.embedder)
                 await asyncio.to_thread(self._ahead.keep, item, outcome)
 
     async def aclose(self) -> None:

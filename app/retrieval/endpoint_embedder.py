@@ -17,8 +17,9 @@ from openai.types import CreateEmbeddingResponse
 from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
 from app.resilience.circuit_breaker import CircuitBreaker
 from app.resilience.deadline import call_limit
-from app.retrieval.embedder import ENCODER_WEIGHTS, EmbedderFailed, Vectors, unit
+from app.retrieval.embedder import ENCODER_WEIGHTS, EmbedderFailed, Vectors, Weights, unit
 from graphs.errors import GeneratorFailed
+from graphs.types import Language
 
 BATCH_PASSAGES = 64
 MAX_CONCURRENT = 4
@@ -40,7 +41,6 @@ class EndpointEmbedder:
     """
 
     crosses_languages = True
-    weights = ENCODER_WEIGHTS
 
     def __init__(
         self,
@@ -52,13 +52,14 @@ class EndpointEmbedder:
         dimensions: int = 0,
         prefixes: tuple[str, str] = ("", ""),
         tells_input_type: bool = False,
+        weights: Mapping[Language, Weights] = ENCODER_WEIGHTS,
     ) -> None:
         """`prefixes` of questions and passages; 0 `dimensions` are asked for by one call.
 
         `tells_input_type` where the endpoint is a worker of ours. Raises EmbedderFailed where the
         endpoint does not tell its dimensions.
         """
-        self.name, self._model = name, model
+        self.name, self._model, self.weights = name, model, weights
         key = key.strip() or NO_KEY
         self._timeout_s = WORKER_TIMEOUT_S if tells_input_type else TIMEOUT_S
         names = ["embedder"] if len(urls) == 1 else [f"embedder_{n + 1}" for n in range(len(urls))]

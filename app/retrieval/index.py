@@ -194,9 +194,10 @@ def embedder_of(folder: Path, url: str = "", token: str = "") -> str:
 
     Blocks. Raises IndexUnusable.
     """
-    return str(
-        _milvus().embedder_of(url, token) if url else import_module(LANCEDB).embedder_of(folder)
-    )
+    if not url:
+        return str(import_module(LANCEDB).embedder_of(folder))
+    make_folder(folder.parent)  # Milvus Lite makes none
+    return str(_milvus().embedder_of(url, token))
 
 
 async def renew_index(

@@ -282,9 +282,9 @@ async def ids_with(folder: Path, keyword: str) -> list[str]:
 
 def embedder_of(folder: Path) -> str:
     """The name of the embedder that wrote the index, empty without one. Raises IndexUnusable."""
-    if not (folder / f"{TABLE}.lance").is_dir():
-        return ""
     with _storage(folder):
+        if not (folder / f"{TABLE}.lance").is_dir():
+            return ""
         written = lancedb.connect(folder).open_table(TABLE).schema.metadata or {}
     return str(written.get(b"embedder", b"").decode())
 

@@ -105,11 +105,11 @@ async def main() -> None:
         found = material(task, chosen.data)
         part = figures["sets"].setdefault(task.name, {"language": task.language})
         part |= {"questions": len(found.asked), "passages": len(found.passages)}
-        found = found.among(chosen.distractors)
         for section in chosen.only:
             if section == "embedders" and task.language == "zh":
                 continue  # the other embedder at hand knows no Chinese
-            part[section] = await SECTIONS[section](found, chosen.most, embedder, segmenter)
+            some = found.among(chosen.distractors) if section == "e5" else found
+            part[section] = await SECTIONS[section](some, chosen.most, embedder, segmenter)
             write(FIGURES, figures, report)
 
 
@@ -117,7 +117,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--most", type=int, default=300)
-    parser.add_argument("--distractors", type=int, help="passages without questions; all of them")
+    parser.add_argument(
+        "--distractors", type=int, help="of e5: passages without questions; all of them"
+    )
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     reported, manuals = ([task.name for task in tasks] for tasks in (REPORTED, MANUALS))
     parser.add_argument("--sets", nargs="+", choices=[*reported, *manuals], default=reported)

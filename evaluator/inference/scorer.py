@@ -17,7 +17,7 @@ from evaluator.model.checkpoint import (
     check_folder,
 )
 from evaluator.schema import LABELS, TASKS, Row, RowScore, Span, Task, judged_as, score_of
-from evaluator.settings import EvaluatorSettings
+from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 Ids = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
@@ -162,7 +162,7 @@ def load_embedder(settings: EvaluatorSettings) -> TextEmbedder | None:
 
 
 def e5_embedder(settings: EvaluatorSettings | None = None) -> TextEmbedder:
-    """The configured embedder, which must be e5, or the checkpoint's own; without torch.
+    """The configured embedder, which must be e5, or that of `e5_folder`; without torch.
 
     Raises EvaluatorError.
     """
@@ -172,9 +172,10 @@ def e5_embedder(settings: EvaluatorSettings | None = None) -> TextEmbedder:
 
 
 def e5_folder(settings: EvaluatorSettings | None = None) -> Path:
-    """Where `e5_embedder` looks; an evaluator without an encoder has no such folder."""
+    """Where `e5_embedder` looks: the one named, the checkpoint's own, or else the shipped one."""
     settings = settings or EvaluatorSettings()
-    return settings.embedder or settings.weights / ENCODER_FOLDER
+    own = settings.weights / ENCODER_FOLDER
+    return settings.embedder or (own if own.is_dir() else WEIGHTS / ENCODER_FOLDER)
 
 
 def load_image_embedder(settings: EvaluatorSettings) -> ImageEmbedder | None:

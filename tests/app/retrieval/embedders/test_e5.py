@@ -11,7 +11,7 @@ from app.cli.main import cli
 from app.composition.embedder import chosen_embedder
 from app.ingest import pipeline
 from app.ingest.pipeline import ingest, reindex
-from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
 from app.retrieval.endpoint_embedder import EndpointEmbedder
 from app.retrieval.index import IndexMismatch, open_index
 from app.retrieval.retriever import HybridRetriever
@@ -54,8 +54,24 @@ async def test_without_a_choice_an_index_keeps_its_embedder_and_a_new_one_has_e5
     ):
         await open_index(tmp_path / folder / "index", embedder)
         assert chosen(folder) == embedder.name
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", str(tmp_path / "none"))  # no encoder there
-    assert chosen("other").startswith("static-")
+    monkeypatch.delenv("SELFCRAG_EVALUATOR_EMBEDDER")
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path / "own"))  # without an encoder
+    assert chosen("other").startswith("e5:")
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_BATCH_TOKENS", "0")
+    with pytest.raises(EmbedderFailed, match="BATCH_TOKENS"):
+        chosen("other")
+
+
+async def test_an_index_of_an_endpoint_that_nobody_names_is_told(
+    settings: StateSettings, tmp_path: Path, segmenter: Segmenter
+) -> None:
+    class Endpoints(StaticEmbedder):
+        name = "openai:small"
+
+    unset = {"embedder": "auto", "data_dir": tmp_path}
+    await open_index(tmp_path / "index", Endpoints(segmenter))
+    with pytest.raises(EmbedderFailed, match=r"embedded by openai:small: name that"):
+        chosen_embedder(settings.model_copy(update=unset), segmenter)
 
 
 @pytest.fixture
