@@ -282,7 +282,7 @@ def check(place: str, embedder: Embedder | None, written: dict[str, str]) -> Non
     by = ""
     if embedder is not None and written.get("embedder") != embedder.name:
         by = (
-            f"with the embedding table {written.get('embedder', 'of an unknown name')},"
+            f"with the embedder {written.get('embedder', 'of an unknown name')},"
             f" these settings choose {embedder.name}"
         )
     elif written.get("format") != FORMAT:
