@@ -35,7 +35,7 @@ def started(folder: Path, state: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [str(BIN / "selfcrag"), "ingest", "docs"],
         cwd=folder,
-        env=environment(data_dir=state),
+        env=environment(data_dir=state, embedder="static"),  # e5's last digits hang on the batch
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

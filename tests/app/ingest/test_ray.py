@@ -25,7 +25,7 @@ SELFCRAG = [sys.executable, "-W", "ignore", "-c", "from app.cli import main; mai
 
 
 def ingested(folder: Path, state: Path, *flags: str) -> str:
-    settings = environment(data_dir=state) | {
+    settings = environment(data_dir=state, embedder="static") | {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ADDRESS": "local",
     }
