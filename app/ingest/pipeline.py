@@ -33,6 +33,7 @@ from app.ingest.rows import (
 )
 from app.ingest.sandbox import ParseTask, Sandbox, bare_rows
 from app.observability.audit import audit
+from app.retrieval.e5_embedder import E5Embedder
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.images import ImageStore
 from app.retrieval.index import (
@@ -190,15 +191,17 @@ class Ingest:
         self._images, self._image_reader = ImageStore(state), ImageReader(state / "cache")
 
     async def read_ahead(self, items: Sequence[Listed]) -> None:
-        """Reads and embeds what `all` is to store: nobody needs the right to write for that.
+        """Reads what `all` is to store, and embeds it by e5: that needs no right to write.
 
         Beyond some megabytes it waits on disk. What is stored or listed otherwise by then is read
-        again. Raises EmbedderFailed.
+        again.
         """
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
+        # An endpoint is asked for many documents at once, which is `all`'s business.
+        embeds_here = isinstance(self.index.embedder, E5Embedder) and self.questioner is None
         async with aclosing(self._read_here(items)) as outcomes:
             async for item, outcome in outcomes:
-                if not isinstance(outcome, DocumentRefused) and self.questioner is None:
+                if embeds_here and not isinstance(outcome, DocumentRefused):
                     outcome = await asyncio.to_thread(with_vectors, outcome, self.index.embedder)
                 await asyncio.to_thread(self._ahead.keep, item, outcome)
 

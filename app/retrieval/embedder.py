@@ -45,7 +45,7 @@ TABLE_WEIGHTS: Mapping[Language, Weights] = {"en": Weights(1.0, 0.5), "zh": Weig
 # The paper's, of a large encoder; best for a small one, too (benchmarks/retrieval.md, embedders).
 ENCODER_WEIGHTS: Mapping[Language, Weights] = dict.fromkeys(("en", "zh"), Weights(0.3, 1.0))
 E5_WEIGHTS: Mapping[Language, Weights] = {"en": Weights(0.5, 1.0), "zh": Weights(1.0, 1.0)}
-"""Less than the table finds on no set that is measured (benchmarks/retrieval.md, e5)."""
+"""On no set of benchmarks/retrieval.md, e5, does it find less than the table with these."""
 
 
 class Embedder(Protocol):

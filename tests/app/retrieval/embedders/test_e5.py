@@ -48,6 +48,7 @@ async def test_without_a_choice_an_index_keeps_its_embedder_and_a_new_one_has_e5
     assert chosen("new").startswith("e5:")
     # Workers serve no encoder unless they are told to: this process has its own.
     assert chosen("new", worker_url=("http://127.0.0.1:1",)).startswith("e5:")
+    assert chosen("new", embedder="e5", worker_url=("http://127.0.0.1:1",)).startswith("e5:")
     for folder, embedder in (
         ("table", StaticEmbedder(segmenter)),
         ("encoder", chosen_embedder(settings, segmenter)),
