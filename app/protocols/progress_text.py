@@ -66,6 +66,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Answered, but nothing clearly supports it: do not rely on it.",
         "已回答，但没有明确的依据，请勿依赖。",
     ),
+    "caution": (
+        "No source clearly answers this. Do not rely on it.",
+        "来源没有明确回答，请勿依赖。",
+    ),
     "not_judged": ("Answered; nobody judged it.", "已回答，未经评判。"),
     "abstained": ("No answer was found.", "没有找到答案。"),
     # Parts of these.

@@ -1,10 +1,10 @@
 """ONNX export: a checkpoint's graph in int8, whose weights stay in model.safetensors.
 
-Large matrices are multiplied as bytes (MatMulInteger): the weights with one scale an output, as
-they are stored or, of those stored at four bits, as made when the graph is loaded; the
+Large matrices are multiplied as bytes (MatMulIntegerToFloat): the weights with one scale an output,
+as they are stored or, of those stored at four bits, as made when the graph is loaded; the
 activations with one scale a token, found as they come, so that neither batch mates nor padding
-move a score. Attention, norms and heads compute in float32. The graph's
-initialisers point into the safetensors file by offset: weights are stored once.
+move a score. Attention, norms and heads compute in float32. The graph's initialisers point into
+the safetensors file by offset: weights are stored once.
 """
 
 import json
@@ -42,11 +42,13 @@ _TYPES = {
     torch.int8: TensorProto.INT8,
     torch.uint8: TensorProto.UINT8,
 }
+_OWN = "com.microsoft"
+"""ONNX Runtime's own operations."""
 _FREE, _ROWS = {0: "batch", 1: "length"}, {0: "batch"}
 _CONSTANTS: dict[str, Any] = {
     "quantize.full": np.float32(1 / 127),
     "quantize.least": np.float32(1e-12),
-    "quantize.middle": np.float32(128),
+    "quantize.one": np.float32(1),
     "quantize.zero": np.uint8(128),
     "quantize.axis": np.array([-1]),
     "nibbles.mask": np.uint8(15),
@@ -77,6 +79,7 @@ def write_graph(
     """
     model = _traced(network, outputs)
     _Quantizer(model.graph, path.with_name(TENSORS_FILE), words or {}).rewrite()
+    model.opset_import.append(helper.make_opsetid(_OWN, 1))
     part = path.with_suffix(".part")
     part.write_bytes(model.SerializeToString())
     part.replace(path)
@@ -166,9 +169,9 @@ class _Quantizer:
             whole = f"{out}.turned"
         self._add("Cast", [scale], [f"{out}.scales"], to=TensorProto.FLOAT)
         self._add("Reshape", [f"{out}.scales", "quantize.axis"], [f"{out}.row"])
-        self._add("MatMulInteger", [x, whole, "quantize.zero"], [f"{out}.sums"])
-        self._add("Cast", [f"{out}.sums"], [f"{out}.floats"], to=TensorProto.FLOAT)
-        self._add("Mul", [f"{out}.floats", x_scale], [f"{out}.scaled"])
+        sums = [x, whole, "quantize.one", "quantize.one", "quantize.zero"]
+        self._add("MatMulIntegerToFloat", sums, [f"{out}.sums"], domain=_OWN)
+        self._add("Mul", [f"{out}.sums", x_scale], [f"{out}.scaled"])
         self._add("Mul", [f"{out}.scaled", f"{out}.row"], [out])
 
     def _bytes_of(self, x: str) -> tuple[str, str]:
@@ -178,10 +181,14 @@ class _Quantizer:
             self._add("ReduceMax", [f"{x}.abs", "quantize.axis"], [f"{x}.most"], keepdims=1)
             self._add("Max", [f"{x}.most", "quantize.least"], [f"{x}.safe"])
             self._add("Mul", [f"{x}.safe", "quantize.full"], [f"{x}.scale"])
-            self._add("Div", [x, f"{x}.scale"], [f"{x}.steps"])
-            self._add("Round", [f"{x}.steps"], [f"{x}.round"])
-            self._add("Add", [f"{x}.round", "quantize.middle"], [f"{x}.moved"])
-            self._add("Cast", [f"{x}.moved"], [f"{x}.bytes"], to=TensorProto.UINT8)
+            self._add("Flatten", [x], [f"{x}.rows"], axis=-1)
+            self._add("Reshape", [f"{x}.scale", "quantize.axis"], [f"{x}.scales"])
+            self._add("Shape", [f"{x}.scales"], [f"{x}.count"])
+            self._add("Expand", ["quantize.zero", f"{x}.count"], [f"{x}.zeros"])
+            steps = [f"{x}.rows", f"{x}.scales", f"{x}.zeros"]
+            self._add("QuantizeLinear", steps, [f"{x}.steps"], axis=0)
+            self._add("Shape", [x], [f"{x}.shape"])
+            self._add("Reshape", [f"{x}.steps", f"{x}.shape"], [f"{x}.bytes"])
             self._quantized[x] = f"{x}.bytes", f"{x}.scale"
         return self._quantized[x]
 

@@ -7,6 +7,7 @@ steps are told meanwhile as `reasoning_content`.
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -245,6 +246,19 @@ def sources(response: ask.AskResponse) -> list[str]:
     return [verdict, *lines]
 
 
+def cautious(response: ask.AskResponse) -> ask.AskResponse:
+    """The response as chats show it, who know no verdict: nothing unsupported without a word."""
+    if response.verdict != "unsupported":
+        return response
+    caution = text("caution", script_of(response.answer)) + "\n\n"
+    by = len(caution)
+    moved = [
+        replace(cited, spans=tuple((start + by, end + by) for start, end in cited.spans))
+        for cited in response.citations
+    ]
+    return response.model_copy(update={"answer": caution + response.answer, "citations": moved})
+
+
 def shown_images(response: ask.AskResponse, addresses: Addresses) -> str:
     """Stored images that were asked for, as Markdown: at this service and nowhere else."""
     if response.workflow != IMAGE_WORKFLOW:
@@ -270,6 +284,7 @@ def completion(
     run: Run, response: ask.AskResponse, reasoning: list[str], addresses: Addresses
 ) -> ChatCompletion:
     """The whole answer; `reasoning` are the lines before its sources."""
+    response = cautious(response)
     message = CompletionMessage(
         content=response.answer + shown_images(response, addresses),
         reasoning_content="\n".join([*reasoning, *sources(response)]),
@@ -305,7 +320,7 @@ class Chunks:
             case ask.RunEvent():
                 yield self.chunk({"role": "assistant", "content": ""})
             case ask.AnswerEvent():
-                yield from self.answer(event.response)
+                yield from self.answer(cautious(event.response))
             case ask.ErrorEvent():
                 yield data(error_of(event.problem))
             case ask.DoneEvent():

@@ -16,6 +16,7 @@ from app.extensions.openai.chat import (
     RunParameters,
     UrlCitation,
     annotations,
+    cautious,
     error_of,
     shown_images,
     sources,
@@ -250,7 +251,7 @@ class ResponseEvents:
                 yield self._whole("created")
                 yield self._whole("in_progress")
             case ask.AnswerEvent():
-                yield from self._answer(event.response)
+                yield from self._answer(cautious(event.response))
             case ask.ErrorEvent():
                 yield from self._failure(event.problem)
             case _:

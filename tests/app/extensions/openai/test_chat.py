@@ -125,6 +125,28 @@ def test_a_rejected_draft_is_never_told_and_its_usage_counts(serve: Serve) -> No
         assert f"{line}\n" in reasoning
 
 
+def test_what_nothing_supports_says_so_first(serve: Serve) -> None:
+    parts = fakes.services(
+        fakes.FakeRetriever([TOWER]),
+        chat=fakes.ScriptedChat(answers=[FIRST]),
+        critic=fakes.FakeCritic(script=[fakes.POOR]),
+    )
+    with client_of(serve(parts)) as client:
+        more = {"extra_body": {"options": {"max_critic": 0, "web": "never"}}}
+        reply = client.chat.completions.create(model="self_crag", messages=asked(ENGLISH), **more)
+        chunks = streamed(client, ENGLISH, **more)
+        response = client.responses.create(model="self_crag", input=ENGLISH, **more)
+    message = reply.choices[0].message
+
+    assert message.content is not None
+    assert message.content.startswith("No source clearly answers this.")
+    assert FIRST in message.content
+    assert "".join(told(chunks, "content")) == response.output_text == message.content
+    for note in message.annotations or []:
+        at = note.url_citation
+        assert message.content[at.start_index : at.end_index] in FIRST
+
+
 def test_the_web_is_told_and_cited(serve: Serve) -> None:
     parts = fakes.services(
         fakes.FakeRetriever([TOWER]),
