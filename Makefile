@@ -68,9 +68,10 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # A stamp a lock file: installed once, again when the lock or the package's metadata changes.
+# Nothing is compiled ahead: the service compiles what it imports, a third, when it first starts.
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what make run needs …"
-	@$(PIP) install --quiet -r requirements.lock
+	@$(PIP) install --quiet --no-compile -r requirements.lock
 	@$(PIP) install --quiet --no-deps --editable .
 	@touch $@
 
