@@ -68,7 +68,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # A stamp a lock file: installed once, again when the lock or the package's metadata changes.
-# Nothing is compiled ahead: the service compiles what it imports, a third, when it first starts.
+# Nothing is compiled ahead: the service compiles what it imports when it first starts.
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what make run needs …"
 	@$(PIP) install --quiet --no-compile -r requirements.lock

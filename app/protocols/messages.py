@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.errors import InvalidRequest, message_of
+from app.protocols.progress_text import without_caution
 from app.schemas.ask import UserText
 from app.storage.signed_addresses import without_signatures
 from graphs.state import Question
@@ -70,7 +71,7 @@ def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Q
         )
     question = checked(_QUESTION, turn.text, turn.pointer)
     history = [
-        Message(role=cast("Any", turn.role), content=without_signatures(turn.text))
+        Message(role=cast("Any", turn.role), content=without_caution(without_signatures(turn.text)))
         for turn in turns[:last]
         if turn.role in ("user", "assistant") and turn.text.strip()
     ]

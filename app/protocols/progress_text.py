@@ -10,8 +10,8 @@ from typing import Any
 from app.runs.run import SUBGRAPHS
 from app.schemas.ask import ANOTHER_WAS_BETTER, CITATIONS_ADDED, Event, RetractEvent, StepEvent
 from graphs.text.inert_markup import inert
-from graphs.text.language import language_of
-from graphs.types import Language
+from graphs.text.language import language_of, script_of
+from graphs.types import Language, Verdict
 
 MAX_CHARS = 300
 
@@ -99,6 +99,17 @@ REPEATING = {"judge", "prune", "revise", "quote", *SUBGRAPHS}
 
 def text(name: str, language: Language) -> str:
     return TEXTS[name][language == "zh"]
+
+
+def caution(verdict: Verdict, answer: str) -> str:
+    """What an unsupported answer begins with where its text alone is shown; else empty."""
+    return text("caution", script_of(answer)) + "\n\n" if verdict == "unsupported" else ""
+
+
+def without_caution(answer: str) -> str:
+    """The answer as it was given: its caution is no part of the dialogue."""
+    english, chinese = (f"{each}\n\n" for each in TEXTS["caution"])
+    return answer.removeprefix(english).removeprefix(chinese)
 
 
 class ProgressText:

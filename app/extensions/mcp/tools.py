@@ -22,7 +22,7 @@ from app.composition.parts import Parts
 from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing, ServiceError
 from app.ingest.uploads import UploadBroken, Uploads, UploadTooLarge
 from app.protocols.answers import is_web_address
-from app.protocols.progress_text import ProgressText
+from app.protocols.progress_text import ProgressText, caution
 from app.runs.request import RunRequest
 from app.runs.run import Run
 from app.runs.search import SEARCH, corrected_knowledge
@@ -176,7 +176,8 @@ async def ask(
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(parts.graphs)}")
     response = (await _run(parts, caller, workflow, request, tell, Run.outcome)).response
     sources = [inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations]
-    text = "\n\n".join(filter(None, [response.answer, "\n".join(sources)]))
+    begins = "" if request.options.choices else caution(response.verdict, response.answer)
+    text = "\n\n".join(filter(None, [begins + response.answer, "\n".join(sources)]))
     result = AskResult.model_validate(response, from_attributes=True)
     return _tool_result(text, result, response.citations)
 

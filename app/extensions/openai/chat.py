@@ -6,7 +6,7 @@ steps are told meanwhile as `reasoning_content`.
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from app.errors import ServiceError
 from app.protocols.addresses import Addresses
 from app.protocols.answers import DONE, address_of, data, finish_reason
 from app.protocols.messages import TEXT_TYPES, DialogueTurn, TextPart, text_of
-from app.protocols.progress_text import ProgressText, text
+from app.protocols.progress_text import ProgressText, caution, text
 from app.runs.run import Run
 from app.schemas import ask
 from graphs.options import Context
@@ -246,17 +246,18 @@ def sources(response: ask.AskResponse) -> list[str]:
     return [verdict, *lines]
 
 
-def cautious(response: ask.AskResponse) -> ask.AskResponse:
-    """The response as chats show it, who know no verdict: nothing unsupported without a word."""
-    if response.verdict != "unsupported":
-        return response
-    caution = text("caution", script_of(response.answer)) + "\n\n"
-    by = len(caution)
+def cautious(response: ask.AskResponse, choices: Sequence[str]) -> ask.AskResponse:
+    """The response for clients that show no verdict: an unsupported answer begins with a caution.
+
+    One of `choices`, a closed set, stays as it is, for its client compares it.
+    """
+    begins = "" if choices else caution(response.verdict, response.answer)
+    by = len(begins)
     moved = [
         replace(cited, spans=tuple((start + by, end + by) for start, end in cited.spans))
         for cited in response.citations
     ]
-    return response.model_copy(update={"answer": caution + response.answer, "citations": moved})
+    return response.model_copy(update={"answer": begins + response.answer, "citations": moved})
 
 
 def shown_images(response: ask.AskResponse, addresses: Addresses) -> str:
@@ -284,7 +285,7 @@ def completion(
     run: Run, response: ask.AskResponse, reasoning: list[str], addresses: Addresses
 ) -> ChatCompletion:
     """The whole answer; `reasoning` are the lines before its sources."""
-    response = cautious(response)
+    response = cautious(response, run.request.context.choices)
     message = CompletionMessage(
         content=response.answer + shown_images(response, addresses),
         reasoning_content="\n".join([*reasoning, *sources(response)]),
@@ -304,7 +305,7 @@ class Chunks:
 
     def __init__(self, run: Run, question: str, include_usage: bool, addresses: Addresses) -> None:
         self._include_usage, self._addresses = include_usage, addresses
-        self._progress = ProgressText(question)
+        self._progress, self._choices = ProgressText(question), run.request.context.choices
         self._head: dict[str, Any] = {
             "id": f"chatcmpl-{run.id}",
             "created": int(time.time()),
@@ -320,7 +321,7 @@ class Chunks:
             case ask.RunEvent():
                 yield self.chunk({"role": "assistant", "content": ""})
             case ask.AnswerEvent():
-                yield from self.answer(cautious(event.response))
+                yield from self.answer(cautious(event.response, self._choices))
             case ask.ErrorEvent():
                 yield data(error_of(event.problem))
             case ask.DoneEvent():

@@ -229,13 +229,15 @@ class ResponseEvents:
     ) -> None:
         row = run if isinstance(run, Mapping) else asdict(run)
         self._addresses, self._after, self._ended_at = addresses, after, ended_at
+        request = json.loads(row["request"])
+        self._choices = request["options"].get("choices", [])
         self._progress = ProgressText(row["question"])
         self._sequence = 0
         self._reasoning = ReasoningOutput(id=REASONING + row["id"])
         self._place = {"item_id": self._reasoning.id, "output_index": 0, "summary_index": 0}
         self._message = MessageOutput(id=MESSAGE + row["id"])
         self.response = ResponseObject(
-            **json.loads(row["request"]).get("protocol", {}),  # of other protocols' runs nothing
+            **request.get("protocol", {}),  # of other protocols' runs nothing
             id=RESPONSE + row["id"],
             created_at=int(row["created_at"]),
             model=row["workflow"],
@@ -251,7 +253,7 @@ class ResponseEvents:
                 yield self._whole("created")
                 yield self._whole("in_progress")
             case ask.AnswerEvent():
-                yield from self._answer(cautious(event.response))
+                yield from self._answer(cautious(event.response, self._choices))
             case ask.ErrorEvent():
                 yield from self._failure(event.problem)
             case _:

@@ -128,23 +128,44 @@ def test_a_rejected_draft_is_never_told_and_its_usage_counts(serve: Serve) -> No
 def test_what_nothing_supports_says_so_first(serve: Serve) -> None:
     parts = fakes.services(
         fakes.FakeRetriever([TOWER]),
-        chat=fakes.ScriptedChat(answers=[FIRST]),
+        chat=(chat := fakes.ScriptedChat(answers=[FIRST])),
         critic=fakes.FakeCritic(script=[fakes.POOR]),
     )
+    more = {"extra_body": {"options": {"max_critic": 0, "web": "never"}}}
     with client_of(serve(parts)) as client:
-        more = {"extra_body": {"options": {"max_critic": 0, "web": "never"}}}
         reply = client.chat.completions.create(model="self_crag", messages=asked(ENGLISH), **more)
         chunks = streamed(client, ENGLISH, **more)
         response = client.responses.create(model="self_crag", input=ENGLISH, **more)
-    message = reply.choices[0].message
+        message = reply.choices[0].message
+        dialogue = [*asked(ENGLISH), message.model_dump(include={"role", "content"})]
+        client.chat.completions.create(model="self_crag", messages=[*dialogue, *asked(ENGLISH)])
 
-    assert message.content is not None
-    assert message.content.startswith("No source clearly answers this.")
-    assert FIRST in message.content
+    caution = "No source clearly answers this. Do not rely on it."
+    assert message.content == f"{caution}\n\n{FIRST}"
     assert "".join(told(chunks, "content")) == response.output_text == message.content
-    for note in message.annotations or []:
+    assert message.annotations
+    for note in message.annotations:
         at = note.url_citation
-        assert message.content[at.start_index : at.end_index] in FIRST
+        assert message.content[at.start_index : at.end_index] == FIRST
+    assert f"assistant: {FIRST.split(' [')[0]}" in chat.prompt()
+    assert caution not in chat.prompt()
+
+
+def test_a_choice_of_a_closed_set_bears_no_caution(serve: Serve) -> None:
+    parts = fakes.services(
+        fakes.FakeRetriever([TOWER]),
+        chat=fakes.ScriptedChat(answers=["yes [1]"]),
+        critic=fakes.FakeCritic(script=[fakes.POOR]),
+    )
+    options = {"max_critic": 0, "web": "never", "choices": ["yes", "no"]}
+    fields = {"model": "self_crag", "extra_body": {"options": options}}
+    with client_of(serve(parts)) as client:
+        reply = client.chat.completions.create(messages=asked(ENGLISH), **fields)
+        response = client.responses.create(input=ENGLISH, **fields)
+
+    assert reply.choices[0].message.content == response.output_text == "yes"
+    assert response.model_extra is not None
+    assert response.model_extra["verdict"] == "unsupported"
 
 
 def test_the_web_is_told_and_cited(serve: Serve) -> None:

@@ -3,6 +3,7 @@
 import json
 import socket
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from app.extensions.openai.chat import Chunks
 from app.extensions.openai.open_webui import WebUIChunks, thread_of
 from app.protocols.addresses import Addresses
 from app.schemas.ask import AnswerEvent, AskResponse
+from graphs.options import Context
 from graphs.types import Citation
 from tests import fakes
 from tests.app.extensions.openai.test_chat import asked
@@ -116,7 +118,7 @@ def test_markers_count_sources(serve: Serve) -> None:
     )
 
     class Told:
-        id, workflow = "r1", "rag"
+        id, workflow, request = "r1", "rag", SimpleNamespace(context=Context())
 
     chunks: Chunks = WebUIChunks(Told(), ENGLISH, False, Addresses("http://here/"))
     text = chunks(0, AnswerEvent(response=response))
