@@ -230,7 +230,7 @@ class ResponseEvents:
         row = run if isinstance(run, Mapping) else asdict(run)
         self._addresses, self._after, self._ended_at = addresses, after, ended_at
         request = json.loads(row["request"])
-        self._choices = request["options"].get("choices", [])
+        self._choices = request.get("options", {}).get("choices", [])
         self._progress = ProgressText(row["question"])
         self._sequence = 0
         self._reasoning = ReasoningOutput(id=REASONING + row["id"])
